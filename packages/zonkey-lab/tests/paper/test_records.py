@@ -54,11 +54,6 @@ def test_a_record_cut_off_by_a_crash_is_none(tmp_path):
         list(records)
 
 
-def test_models_of_different_names_lie_apart():
-    names = ["BPL", "BPL0", "BPL1", "BPL (SFSP1)", "BPL (SFSP2)", "BPL (novel)", "BPL, unscaled"]
-    assert len({Key("p", "d", name).path for name in names}) == len(names)
-
-
 @pytest.mark.parametrize("dtype", [np.int16, np.float64, np.uint8])
 def test_arrays_survive_as_text(dtype):
     array = np.arange(60).reshape(3, 4, 5).astype(dtype)[:, ::2]

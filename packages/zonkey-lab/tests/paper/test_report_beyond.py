@@ -5,7 +5,6 @@ import pytest
 from made_up_records import CHOSEN, HASH, MadeUp
 
 from zonkey.metrics import paired_bootstrap_interval
-from zonkey_lab.paper.bench.models import FEW_SHOT
 from zonkey_lab.paper.experiments import EXPERIMENTS
 from zonkey_lab.paper.records import Key
 from zonkey_lab.paper.report.blocks import TableBlock, Text
@@ -22,14 +21,12 @@ from zonkey_lab.paper.report.comparisons import (
 from zonkey_lab.paper.report.figures import experiment_drawing
 from zonkey_lab.paper.report.measures import points
 from zonkey_lab.paper.report.sections import (
-    _readings_note,
     additions,
     build_report,
     chosen_parameters,
     experiment_blocks,
-    preset_note,
 )
-from zonkey_lab.paper.report.tables import experiment_table, unlabeled_table
+from zonkey_lab.paper.report.tables import unlabeled_table
 
 BEYOND, ON_TOP = EXPERIMENTS["beyond"], EXPERIMENTS["on-top"]
 VERDICTS = {  # by the made-up skill: 0.65 without synthesis
@@ -49,37 +46,6 @@ def interval(made, first, second):
 def written(middle, low, high, digits=2):
     middle, low, high = (points(value, digits) for value in (middle, low, high))
     return f"{middle} [{low}, {high}]"
-
-
-def test_a_table_of_what_the_paper_has_not_has_no_column_of_the_paper(collection):
-    table = experiment_table(collection.study(BEYOND.name, "cub"))
-    names = ("accuracy", "HM", "HM, calibrated", "AUSUC")
-    assert table.headings == [
-        "model",
-        *(f"{name}, measured" for name in names),
-        "features used",
-        "note",
-    ]
-    assert [row[0] for row in table.rows] == list(BEYOND.models)
-    assert list(table.numbers) == [1, 2, 3, 4]
-
-
-def test_the_calibrated_harmonic_mean_is_told_of_models_that_have_one(made, collection):
-    table = experiment_table(collection.study(BEYOND.name, "cub"))
-    found = {row[0]: row[3] for row in table.rows}
-    assert found["recommended"] == "50.0"
-    assert found["BPL"] == "50.5 ± 0.7"
-    assert "-" not in found.values()
-    on_top = experiment_table(collection.study(ON_TOP.name, "cub"))
-    assert not any("calibrated" in heading for heading in on_top.headings)
-
-
-def test_a_model_without_a_penalty_of_its_own_has_no_calibrated_mean(tmp_path):
-    made = MadeUp(tmp_path)
-    made.zero_shot("recommended", 0.5)
-    made.zero_shot("BPL", 0.5, hm_calibrated=None)
-    table = experiment_table(read_collection(tmp_path).study(BEYOND.name, "cub"))
-    assert [row[3] for row in table.rows] == ["-", "50.0"]
 
 
 def test_the_recommended_model_is_compared_with_all_others(made, collection):
@@ -141,52 +107,6 @@ def test_what_cannot_be_told_is_said(tmp_path):
     assert on_top_blocks(read_collection(tmp_path).study("on-top", "sun")) == []
 
 
-def test_the_preset_of_every_model_is_named(collection):
-    for name in EXPERIMENTS:
-        table = chosen_parameters(collection.study(name, "cub"))
-        assert table.headings[1] == "preset"
-        for row in table.rows:
-            spec = FEW_SHOT.get(row[0].removesuffix(", 1-shot").removesuffix(", 5-shot"))
-            recommended = "recommended" in row[0] or "alone" in row[0]
-            others = {"raw"} if getattr(spec, "preset", "") == "raw" else {"paper"}
-            assert row[1] in ({"recommended"} if recommended else others), row
-
-
-def test_presets_are_described_if_some_model_has_not_the_papers(tmp_path):
-    run = MadeUp(tmp_path).zero_shot("BPL", 0.5)
-    assert preset_note([run]) is None
-    run["settings"]["preset"] = "recommended"
-    assert preset_note([run]).text.startswith("Preset paper: ")
-
-
-def test_parameters_that_another_model_chose_are_told_apart(collection):
-    table = chosen_parameters(collection.study(ON_TOP.name, "cub"))
-    found = {row[0]: row[3] for row in table.rows}
-    folds = "3 class-wise folds of the training classes, 27 points"
-    assert found[ON_TOP.subject] == folds
-    assert found["BPL, recommended features"] == f"{folds}; the rest as for {ON_TOP.subject}"
-
-
-@pytest.mark.parametrize(
-    ("name", "model", "where"),
-    [
-        ("beyond", "recommended", "held-out training"),
-        ("any-shot", "recommended", "validation"),
-        ("mini-imagenet", "recommended, 5-shot", "validation"),
-        ("unlabeled", "recommended", "held-out training"),
-        ("unlabeled", "recommended, 1-shot", "validation"),
-    ],
-)
-def test_a_model_that_chooses_itself_is_told_apart(collection, name, model, where):
-    table = chosen_parameters(collection.study(name, "cub"))
-    (row,) = (row for row in table.rows if row[0] == model)
-    assert row[1:] == [
-        "recommended",
-        "alpha 0.3, mu 0.1, rho 0.5",
-        f"{where} classes, by the model itself",
-    ]
-
-
 @pytest.mark.parametrize("with_subject", [True, False])
 def test_an_experiment_about_a_model_is_told_where_there_are_runs_of_it(tmp_path, with_subject):
     made = MadeUp(tmp_path)
@@ -215,16 +135,6 @@ def test_what_is_added_names_the_recommended_model(made, collection):
 
 
 PAIR = ("BPL, recommended features", ON_TOP.subject)
-
-
-def test_bars_beside_names_are_as_long_as_the_means(made, collection):
-    axis = experiment_drawing(collection.study(BEYOND.name, "cub")).draw().axes[0]
-    assert [label.get_text() for label in axis.get_yticklabels()] == list(BEYOND.models)
-    widths = [bar.get_width() for bar in axis.containers[-1].patches]
-    for name, width in zip(BEYOND.models, widths, strict=True):
-        runs = [made.results.get(("zero-shot", name, seed)) for seed in (0, 1)]
-        assert width == pytest.approx(100 * np.mean([run["zsl"] for run in runs if run]))
-    assert axis.yaxis_inverted()
 
 
 def test_intervals_of_what_is_on_top_are_drawn_with_a_line_at_none(made, collection):
@@ -309,12 +219,3 @@ def test_two_splits_of_the_same_data_may_be_in_one_table(tmp_path, same_split):
     blocks = experiment_blocks(read_collection(tmp_path).study("unlabeled", "cub"))
     texts = [block.text for block in blocks if isinstance(block, Text)]
     assert any(text.startswith("These runs differ") for text in texts) == (not same_split)
-
-
-def test_only_readings_that_are_shown_are_explained():
-    assert _readings_note(["BPL", "BPL (SFSP1)", "NN"]) is None
-    note = _readings_note(["BPL (SFSP1), sampled base, unscaled", "NN"])
-    assert note.text == (
-        "Readings: unscaled, the perturbation is not divided by the squared norm of W; sampled "
-        "base, every episode draws base samples of its own."
-    )

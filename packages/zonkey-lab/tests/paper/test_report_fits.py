@@ -102,14 +102,6 @@ def test_alternatives_tell_how_far_they_moved(tmp_path):
     }
 
 
-def test_records_of_an_earlier_version_have_no_columns_of_fits(tmp_path):
-    made = MadeUp(tmp_path)
-    for model in ("minimum entropy", "BPL"):
-        made.zero_shot(model, 0.5)
-    headings = experiment_table(study_of(tmp_path, "alternatives")).headings
-    assert not {GUARD, MOVED, EQUAL} & {*headings}
-
-
 # Other systems
 
 
@@ -132,25 +124,6 @@ def test_measured_systems_stand_beside_their_printed_figures(tmp_path):
             assert row[f"{label}, measured"] != "-"
             assert ("ResNet101" in row["note"]) == (model in printed)
         assert {rows[model][f"{label}, paper"] for model in later} == {"-"}
-
-
-def test_what_the_paper_never_prints_has_no_column_of_it(tmp_path):
-    made = MadeUp(tmp_path)
-    for model in ("BPL", "RPL"):
-        made.zero_shot(model, 0.5, hm_calibrated=0.5)
-    experiment = EXPERIMENTS["generalized-zsl"]
-    study = study_of(tmp_path, experiment.name)
-    metrics = tuple(dict.fromkeys((*experiment.metrics, "hm_calibrated")))
-    headings = experiment_table(replace(study, experiment=replace(experiment, metrics=metrics)))
-    found = {heading for heading in headings.headings if heading.endswith((", paper", "measured"))}
-    assert found == {
-        *(f"{name}, {which}" for name in ("acc_s", "acc_u", "HM") for which in PAPER_AND_MEASURED),
-        "HM, calibrated, measured",
-        "AUSUC, measured",
-    }
-
-
-PAPER_AND_MEASURED = ("paper", "measured")
 
 
 def test_one_printed_harmonic_mean_contradicts_its_accuracies():

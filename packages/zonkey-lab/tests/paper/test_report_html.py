@@ -90,10 +90,6 @@ def test_every_special_character_is_escaped(character):
         assert unescape(written) == character
 
 
-def test_escaped_text_is_shown_as_given():
-    assert "<p>&amp;lt;</p>" in page_of(Text("&lt;"))
-
-
 def test_a_page_fetches_nothing_from_outside():
     html = full_page()
     page = Elements(html)
@@ -113,11 +109,6 @@ def test_navigation_leads_to_every_section_once():
     assert len(page.of("section")) == 2
 
 
-def test_sections_of_one_heading_have_ids_of_their_own():
-    page = Elements(html_text(Document("x", [Section("Same", []), Section("Same", [])]), {}))
-    assert len({element["id"] for element in page.of("h2")}) == 2
-
-
 def test_a_page_without_sections_is_a_page():
     html = html_text(Document("Empty", []), {})
     assert html.startswith("<!doctype html>")
@@ -134,13 +125,3 @@ def test_numbers_are_right_aligned():
     assert [cell.get("class") for cell in page.of("td")] == expected * 2
     assert page.texts("td") == [*"12345678"]
     assert len(page.of("tr")) == 3
-
-
-def test_a_table_without_rows_has_its_headings():
-    page = Elements(page_of(TableBlock(["a"], [])))
-    assert (page.texts("th"), page.texts("td")) == (["a"], [])
-
-
-def test_small_print_and_banners_have_a_class():
-    page = Elements(page_of(Text("x", is_dim=True), Text("y", is_banner=True), Text("z")))
-    assert [element.get("class") for element in page.of("p")] == ["dim", "banner", None]

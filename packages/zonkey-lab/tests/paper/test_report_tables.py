@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_up_records import CHOSEN, N_REPEATS, SHOTS, MadeUp
+from made_up_records import CHOSEN, N_REPEATS, MadeUp
 from scipy import stats
 
 from zonkey_lab.paper.experiments import AT_ZERO_SHOTS, EXPERIMENTS, RANDOM
@@ -11,9 +11,7 @@ from zonkey_lab.paper.records import RecordError
 from zonkey_lab.paper.report.collection import read_collection
 from zonkey_lab.paper.report.sections import chosen_parameters, describe_repetition
 from zonkey_lab.paper.report.tables import (
-    convergence_table,
     experiment_table,
-    map_table,
     runtime_table,
     sensitivity_table,
 )
@@ -199,19 +197,6 @@ def test_times_are_told_for_each_number_of_shots_in_units_that_can_be_read(tmp_p
     assert table.is_page_only
 
 
-def test_times_of_other_protocols_are_not_those_of_a_fit(tmp_path):
-    made = MadeUp(tmp_path)
-    for model in ("BPL (SFSP1)", "BPL (SFSP2)"):
-        made.all_classes(model, 0.5)
-    found = set(read_collection(tmp_path).studies())
-    assert found == {"large-scale-fsl", "synthesis", "any-shot"}
-
-
-@pytest.mark.parametrize("name", ["tsne", "sensitivity", "convergence", "runtime"])
-def test_experiments_without_a_figure_a_model_have_other_tables(collection, name):
-    assert experiment_table(collection.study(name, "cub")) is None
-
-
 def test_sensitivity_moves_one_parameter_and_keeps_the_others(made, collection):
     table = sensitivity_table(collection.first("selection", "cub", "BPL"))
     points = made.results["selection", "BPL", 0]["points"]
@@ -222,31 +207,6 @@ def test_sensitivity_moves_one_parameter_and_keeps_the_others(made, collection):
             mark = " (chosen)" if value == CHOSEN[name] else ""
             expected.append([name, f"{value}{mark}", "-", text(scores), "lite0.mat"])
     assert table.rows == expected
-
-
-def test_convergence_sets_each_change_beside_the_step_it_led_to(collection):
-    table = convergence_table(collection.first("convergence", "cub", "BPL"))
-    assert table.rows[0] == ["0", "1", "-", "50.0", "lite0.mat"]
-    assert table.rows[5] == ["5", "0.166667", "0.004", "55.0", "lite0.mat"]
-    assert table.rows[1] == ["1", "0.5", "0.5", "-", "lite0.mat"]  # not measured at this step
-    assert len(table.rows) == 7
-
-
-def test_accuracies_without_their_steps_are_of_every_step(tmp_path):
-    made = MadeUp(tmp_path)
-    results = {"objective": [3.0, 2.0, 1.5], "change": [0.5, 0.25], "zsl": [0.1, 0.2, 0.3]}
-    table = convergence_table(made.write("convergence", "BPL", **results))
-    assert [row[3] for row in table.rows] == ["10.0", "20.0", "30.0"]
-
-
-def test_maps_tell_how_many_samples_are_right(collection):
-    table = map_table({"BPL": collection.first("map", "cub", "BPL")})
-    assert table.rows == [["BPL", "5", "20", "-", "80.0", "1.500", "0.500", "lite0.mat"]]
-
-
-def test_maps_of_an_earlier_version_have_no_ratios(tmp_path):
-    run = MadeUp(tmp_path).map("BPL", compactness=None, centering=None)
-    assert map_table({"BPL": run}).rows[0][5:7] == ["-", "-"]
 
 
 # Where figures come from
@@ -304,15 +264,6 @@ def test_parameters_that_are_not_there_are_not_made_up(tmp_path):
     ]
 
 
-def test_what_is_needed_to_repeat_a_table(collection):
-    code, facts, cost = describe_repetition(collection.study("ablation", "cub"))
-    assert code.text == "zonkey bench all --data cub"
-    assert facts.text.startswith("Seeds 0, 1; data sha256 0123456789abcdef; zonkey ")
-    assert cost.is_page_only
-    assert cost.rows[0][:3] == ["11", "13.8 s", "321 MB"]  # 3 + 4 x 2 runs of 1.25 s
-    assert "numpy" in cost.rows[0][4]
-
-
 def test_runs_of_different_data_are_told_not_to_compare(tmp_path):
     made = MadeUp(tmp_path)
     made.zero_shot("BPL", 0.5)
@@ -345,22 +296,6 @@ def test_one_model_alone_makes_no_table(tmp_path):
     made.zero_shot("minimum entropy", 0.5)
     ((name, (study,)),) = read_collection(tmp_path).studies().items()
     assert (name, study.data) == ("alternatives", "cub")
-
-
-def test_one_model_is_reported_where_none_is_compared(tmp_path):
-    made = MadeUp(tmp_path)
-    made.unlabeled()
-    made.convergence()
-    made.zero_shot("BPL", 0.5)
-    found = list(read_collection(tmp_path).studies())
-    assert found == ["convergence", "transductive-fsl", "unlabeled"]
-
-
-def test_every_experiment_has_its_data_sets(made, collection):
-    found = collection.studies()
-    assert list(found) == list(EXPERIMENTS)
-    assert {tuple(study.data for study in studies) for studies in found.values()} == {("cub",)}
-    assert SHOTS[0] == 0
 
 
 @pytest.mark.parametrize(

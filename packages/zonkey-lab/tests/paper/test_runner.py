@@ -279,12 +279,6 @@ def test_validation_classes_that_are_test_classes_are_refused_by_the_runner(tmp_
     assert not list(tmp_path.glob("all-classes"))
 
 
-def test_names_of_data_are_those_of_the_source(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "find_source", lambda *_: small_source())
-    list(run_experiments([SHORT], ["SMALL"], Records(tmp_path), SCALE))
-    assert {record["data_name"] for record in Records(tmp_path)} == {"small"}
-
-
 @pytest.mark.parametrize(
     ("error", "told"),
     [
@@ -371,15 +365,6 @@ def test_random_models_are_those_that_take_a_seed():
         and "random_state" in model.classifier().get_params()
     }
     assert takes_seed - exact == RANDOM
-
-
-def test_sensitivity_has_the_full_grid(everything):
-    found = {(r["protocol"], r["model"]): r for r in Records(everything[0])}
-    points = found["sensitivity", "BPL"]["results"]["points"]
-    assert len(points) == 27  # every second value, in a quick run
-    assert len(found["selection", "BPL"]["results"]["points"]) == 2
-    assert "seen_penalty" not in found["sensitivity", "BPL"]["results"]
-    assert not found["sensitivity", "BPL"]["settings"].keys() & {"parameters"}
 
 
 def test_the_peak_of_memory_is_that_of_the_run():

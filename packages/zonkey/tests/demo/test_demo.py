@@ -237,12 +237,6 @@ def test_demo_prints_tables_and_where_the_files_are(command, tmp_path):
         assert text in done.output
 
 
-def test_demo_as_json(command, tmp_path):
-    done = command("--json", "--out", str(tmp_path))
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout) == json.loads((tmp_path / "record.json").read_text("utf-8"))
-
-
 def test_a_page_that_cannot_be_written_leaves_nothing_half_written(command, tmp_path):
     (tmp_path / "index.html").mkdir()
     done = command("--out", str(tmp_path))

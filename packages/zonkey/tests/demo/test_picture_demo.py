@@ -152,12 +152,6 @@ def test_the_command_prints_figures_and_what_fits(command, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"index.html", "record.json"}
 
 
-def test_the_command_as_json(command, demo, tmp_path):
-    _, call = command
-    done = call("pictures", "--json", "--out", str(tmp_path))
-    assert json.loads(done.stdout) == demo.record
-
-
 def test_names_are_refused_without_pictures(command, tmp_path):
     _, call = command
     done = call("--name", "a striped horse", "--out", str(tmp_path / "new"))

@@ -118,12 +118,6 @@ def test_folders_of_a_split(packed):
     assert pictures.labels.tolist() == ["cat", "cat", "dog", "cat"]
 
 
-def test_unlabelled_pictures_of_a_split(packed):
-    pictures = Pictures.of(packed(by_value("test/3.png", "train/cat/1.png")))
-    assert pictures.split.tolist() == ["test", "train"]
-    assert pictures.labels.tolist() == ["", "cat"]
-
-
 def test_a_class_may_be_named_test_beside_others(packed):
     pictures = Pictures.of(packed(by_value("cat/1.png", "test/2.png", "train/3.png")))
     assert pictures.split is None
@@ -192,14 +186,6 @@ def test_accents_have_one_spelling_in_labels_and_tables(packed):
     files = by_value(f"{decomposed}/1.png", "x/2.png")
     root = packed(files)
     assert Pictures.of(root).labels.tolist() == [composed, "x"]
-
-
-def test_accents_in_tables(packed):
-    composed, decomposed = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
-    table = f"file,label\n{composed}/1.png,{decomposed}\n".encode("utf-8-sig")
-    pictures = Pictures.of(packed(by_value(f"{decomposed}/1.png") | {"metadata.csv": table}))
-    assert pictures.labels.tolist() == [composed]
-    assert values(pictures) == [1]
 
 
 @pytest.mark.parametrize("files", [{}, {"readme.txt": b"x", "more/a.docx": b"x"}])
@@ -346,22 +332,6 @@ def test_zip_with_and_without_compression(tmp_path, method):
     assert values(Pictures.of(path)) == [1, 2]
     path.write_bytes(b"a program in front" + path.read_bytes())
     assert values(Pictures.of(path)) == [1, 2]
-
-
-def test_a_zip_that_was_written_as_a_stream(tmp_path):
-    class Stream(io.BytesIO):
-        def seekable(self):
-            return False
-
-        def seek(self, *_):
-            raise io.UnsupportedOperation
-
-    stream = Stream()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("1.png", picture(1))
-    path = tmp_path / "a.zip"
-    path.write_bytes(stream.getvalue())
-    assert values(Pictures.of(path)) == [1]
 
 
 def test_another_compression_is_named(tmp_path):
@@ -595,11 +565,6 @@ def test_a_file_without_an_end_is_not_read(tmp_path):
         Pictures.of([np.zeros((2, 2), np.uint8), ""]).open(1)
 
 
-def test_a_stack_of_arrays_is_several_pictures():
-    stack = np.stack([np.full((3, 4, 3), value, np.uint8) for value in (1, 2)])
-    assert values(Pictures.of(stack)) == [1, 2]
-
-
 def test_an_error_in_a_list_names_the_picture():
     pictures = Pictures.of([picture(), np.zeros((2, 2), int), "nowhere.png"])
     with pytest.raises(PictureError, match=r"^picture 2 must be an array of uint8"):
@@ -629,18 +594,6 @@ def test_other_sources_are_refused(tmp_path, monkeypatch, source, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match=message):
         Pictures.of(source)
-
-
-def test_another_file_is_refused(tmp_path):
-    path = tmp_path / "features.npz"
-    path.write_bytes(b"x")
-    with pytest.raises(DataError, match=r"got features\.npz\. Pass one of these\.$"):
-        Pictures.of(path)
-
-
-def test_it_says_what_it_is(tmp_path):
-    root = in_folder(tmp_path, by_value("1.png", "2.png"))
-    assert repr(Pictures.of(root)) == f"Pictures(2 of {root})"
 
 
 # Arguments of commands

@@ -2,7 +2,6 @@
 
 import gc
 import os
-import pickle
 import shutil
 import subprocess
 import sys
@@ -15,8 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from zonkey.encoders import image_encoder as module
 from zonkey.encoders import registry
@@ -141,18 +138,6 @@ def test_rows_are_in_the_order_of_the_pictures(backend, folder, batch_size, n_jo
     assert not live_threads()
 
 
-def test_slow_pictures_do_not_change_the_order(backend, folder, monkeypatch):
-    read = Pictures.read
-
-    def delayed(self, i):
-        time.sleep(0.01 * (i % 3 == 0))
-        return read(self, i)
-
-    monkeypatch.setattr(Pictures, "read", delayed)
-    X = ImageEncoder("colors", batch_size=5, n_jobs=4).transform(folder)
-    np.testing.assert_array_equal(X, EXPECTED)
-
-
 def test_all_kinds_of_pictures_give_the_same_features(backend, folder):
     paths = sorted(folder.iterdir())[:4]
     images = [Image.open(path) for path in paths]
@@ -197,22 +182,6 @@ def test_blocks_cover_each_picture_once(backend, folder):
 # scikit-learn
 
 
-def test_the_constructor_and_copies_load_no_weights(backend):
-    encoder = ImageEncoder("colors", cache="folder", batch_size=7)
-    copies = [clone(encoder), pickle.loads(pickle.dumps(encoder)), encoder.fit([])]
-    for copy in copies:
-        assert copy.get_params() == encoder.get_params()
-        assert vars(copy).keys() == encoder.get_params().keys()
-    encoder.set_params(batch_size=3)
-    assert encoder.batch_size == 3
-    assert not backend.loaded
-    used = ImageEncoder("colors")
-    assert used.spec_["revision"] == Backend.revision
-    assert len(pickle.dumps(used)) < 500
-    assert b"Backend" not in pickle.dumps(used)
-    assert vars(used).keys() == used.get_params().keys()
-
-
 def test_models_are_shared_by_name_and_device(backend):
     def load(device):
         return ImageEncoder("colors", device=device).spec_
@@ -224,19 +193,6 @@ def test_models_are_shared_by_name_and_device(backend):
         thread.join()
     load("cuda")
     assert backend.loaded == [("colors", "cpu"), ("colors", "cuda")]
-
-
-def test_names_of_features_and_pipelines(backend, folder):
-    encoder = ImageEncoder("colors")
-    assert encoder.get_feature_names_out().tolist() == [f"imageencoder{j}" for j in range(3)]
-    pipeline = make_pipeline(encoder, StandardScaler()).fit(Pictures.of(folder))
-    assert pipeline.transform(Pictures.of(folder)).mean() == pytest.approx(0, abs=1e-6)
-    pytest.importorskip("pandas")
-    frame = ImageEncoder("colors").set_output(transform="pandas").fit_transform(folder)
-    assert frame.columns.tolist() == encoder.get_feature_names_out().tolist()
-    tags = encoder.__sklearn_tags__()
-    assert not tags.input_tags.two_d_array
-    assert not tags.requires_fit
 
 
 @pytest.mark.parametrize(
@@ -484,12 +440,6 @@ def test_an_object_is_cached_by_its_own_revision_only(folder, tmp_path):
 
     with pytest.warns(UserWarning, match="Nameless has none, and nothing is cached"):
         ImageEncoder(Nameless(), cache=tmp_path / "cache").transform(folder)
-
-
-def test_true_means_the_folder_of_the_user(backend, folder, tmp_path, monkeypatch):
-    monkeypatch.setenv("ZONKEY_CACHE", str(tmp_path / "user"))
-    ImageEncoder("colors", cache=True).transform(folder)
-    assert list((tmp_path / "user" / "features").glob("colors-*.sqlite"))
 
 
 _KILLED = """

@@ -85,12 +85,6 @@ def test_columns_of_a_table_come_along(photos):
     assert block.labels.tolist() == ["big", ""]
 
 
-def test_labels_come_only_if_asked_for(photos):
-    (block,), _ = read(PictureStream(photos, ImageEncoder(Colors())))
-    assert block.labels is None
-    assert "label" in block.carried
-
-
 def test_pictures_without_labels_are_refused_if_asked_for(photos):
     with pytest.raises(DataError, match=r"Pictures need labels; .*cat have none\. Put them into"):
         PictureStream(photos / "cat", ImageEncoder(Colors()), with_labels=True)
@@ -140,11 +134,6 @@ def test_nothing_but_damaged_pictures_is_an_error(tmp_path):
     stream = PictureStream(tmp_path, ImageEncoder(Colors()), on_error="skip")
     with pytest.raises(DataError, match=r"none of its 3 can\. The first: 0\.png must be"):
         list(stream)
-
-
-def test_unknown_ways_to_treat_errors_are_refused(photos):
-    with pytest.raises(ValueError, match=r"`on_error` must be one of 'raise', 'skip'; got 'nan'"):
-        PictureStream(photos, ImageEncoder(Colors()), on_error="nan")
 
 
 class Wide:

@@ -2,7 +2,6 @@
 
 import json
 import logging
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -185,14 +184,6 @@ def test_text_models_give_the_mean_over_tokens(models):
             expected = model(**tokens).last_hidden_state[0].mean(0)
         np.testing.assert_allclose(vector, expected.numpy(), rtol=1e-4, atol=1e-5)
     assert (backend.n_features, backend.space) == (16, None)
-
-
-def test_threads_prepare_the_same_samples(models):
-    backend = image_backend(f"transformers:{models['clip'][0]}")
-    pictures = [PICTURES[0].rotate(angle) for angle in range(16)]
-    with ThreadPoolExecutor(4) as pool:
-        at_once = list(pool.map(backend.prepare, pictures))
-    np.testing.assert_array_equal(at_once, [backend.prepare(picture) for picture in pictures])
 
 
 def test_an_untrained_pooler_is_not_used(tmp_path):

@@ -1,9 +1,7 @@
 """evaluate: figures against loops and scikit-learn, for all kinds of models, samples and labels."""
 
 import json
-import pickle
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -38,7 +36,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-import zonkey
 from zonkey import (
     AnyShotClassifier,
     FewShotClassifier,
@@ -354,16 +351,6 @@ def test_nearest_support_and_plain_searches():
 # Parameters and guarantees.
 
 
-def test_the_model_and_the_samples_stay_as_they_are():
-    model = fitted()
-    before, samples = joblib.hash(pickle.dumps(model)), X.copy()
-    first = evaluate(model, X, Y)
-    assert joblib.hash(pickle.dumps(model)) == before
-    assert (samples == X).all()
-    second = evaluate(model, X, Y)
-    assert (first.scores, first.intervals) == (second.scores, second.intervals)
-
-
 def test_small_blocks_change_nothing():
     expected = evaluate(fitted(reject_below=0.3), X, Y, k=K)
     with config_context(working_memory=30 * 32 / 2**20):  # 2 samples
@@ -506,8 +493,3 @@ def test_bad_calls():
         evaluate(make_pipeline(StandardScaler(), LinearRegression()).fit(X, X[:, 0]), X, Y)
     with pytest.raises(NotFittedError):
         evaluate(AnyShotClassifier(PROTOTYPES), X, Y)
-
-
-def test_it_is_public():
-    assert zonkey.evaluate is zonkey.evaluation.evaluate is evaluate
-    assert "evaluate" in dir(zonkey)

@@ -135,10 +135,6 @@ def test_either_space_may_come_first(data):
     assert named.prototypes_of("text") == data.prototypes
 
 
-def test_two_loads_give_the_same_content(data):
-    assert load_emoji().sha256 == data.sha256
-
-
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

@@ -63,6 +63,28 @@ TEXTS = {
     "heading alone": ("label,f\n", error("x.csv has no row below its heading")),
     "heading without line end": ("label,f", error("x.csv has no row below its heading")),
     "no heading": ("a,1,2\nb,3,4\n", error("The first line of x.csv must name the columns")),
+    "no heading, labels first": (
+        "horse,0.5,0.7\nzebra,4,5\n",
+        error("it holds numbers such as 0.5. Add a heading"),
+    ),
+    "no heading, numbers only": ("7,8,9\n4,5,7\n", error("it holds numbers such as 7.")),
+    "counting heading": (
+        "kind,0,1,2,3,4,5,6,7\na,1,1,1,1,1,1,1,1\n",
+        rows([[1] * 8], ["a"]),
+    ),
+    "wavelengths": (
+        "label,400.5,401.5\na,1,2\nb,1,2\n",
+        rows([[1, 2], [1, 2]], AB),
+    ),
+    "an odd name": ("001,kind,z\n1,a,3\n2,b,4\n", rows([[1, 3], [2, 4]], AB)),
+    "a text beside known labels": (
+        "f,kind,y\n1,a,3\n2,b,4\n",
+        rows([[1], [2]], ["3", "4"], ["kind"]),
+    ),
+    "named labels beside known ones": (
+        "f,kind,y\n1,a,3\n2,b,4\n",
+        rows([[1, 3], [2, 4]], AB, label_column="kind"),
+    ),
     "equal names": ("label,f,f\na,1,2\n", error("'f' is column 2 and 3 of x.csv")),
     "missing label": ("label,f\na,1\n,2\nb,x\n", error("Row 3, column 'label' of x.csv is empty")),
     "missing cell": ("label,f\na,1\nb,\n", error("Row 3, column 'f' of x.csv is empty")),

@@ -64,110 +64,60 @@ def test_a_split_is_frozen_and_the_arrays_it_was_made_of_are_not(part):
     assert getattr(split, part).tolist() == before
 
 
-@pytest.mark.parametrize("part", POSITIONS)
-@pytest.mark.parametrize(
-    ("positions", "kind"),
-    [
-        (np.array([True, False] * 4), "bool"),
-        ([0.0, 1.0], "float64"),
-        (["0", "1"], "<U1"),
-        ([0, None], "object"),
-        ({0, 1}, "object"),
-    ],
+MASK = "must hold positions (whole numbers); got {}. Pass np.flatnonzero(mask) for a mask."
+RANGE = "must hold positions from 0 to 7; got {}. Subtract 1 if they count from 1."
+TWICE = "must name each sample once; position {} is repeated. Remove the repetition."
+SHARED = (
+    "The splits `train` and `{}` must not share samples; {} are in both, the first at position {}. "
+    "Remove them from `train`."
 )
-def test_masks_floats_and_text_are_no_positions(part, positions, kind):
-    assert refusal_of(**{part: positions}) == (
-        f"The split `{part}` must hold positions (whole numbers); got {kind}. Pass "
-        "np.flatnonzero(mask) for a mask."
-    )
-
-
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("outside", [-1, 8, -(2**40), 2**40])
-def test_a_position_out_of_range_is_named(part, outside):
-    assert refusal_of(**{part: [*RIGHT[part], outside]}) == (
-        f"The split `{part}` must hold positions from 0 to 7; got {outside}. Subtract 1 if they "
-        "count from 1."
-    )
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_a_position_that_comes_twice_is_named(part):
-    twice = RIGHT[part][-1]
-    assert refusal_of(**{part: [*RIGHT[part], twice]}) == (
-        f"The split `{part}` must name each sample once; position {twice} is repeated. Remove the "
-        "repetition."
-    )
-
-
-@pytest.mark.parametrize(
-    ("changes", "other", "shared"),
-    [
-        ({"test_seen": [1, 3, 4]}, "test_seen", [3, 4]),
-        ({"train": [0, 2, 4, 5]}, "test_seen", [5]),
-        ({"train": [0, 2, 4, 7]}, "test_unseen", [7]),
-    ],
-)
-def test_a_sample_for_training_and_for_test_is_refused(changes, other, shared):
-    assert refusal_of(**changes) == (
-        f"The splits `train` and `{other}` must not share samples; {len(shared)} are in both, the "
-        f"first at position {shared[0]}. Remove them from `train`."
-    )
-
-
-def test_a_sample_in_both_test_parts_is_refused_whatever_its_class():
-    assert "'ass' are in `train` and in `test_unseen`" in refusal_of(test_unseen=[1, 6, 7])
-    assert "'zebra' have no training sample" in refusal_of(test_seen=[1, 5, 6])
-
-
-def test_a_class_on_both_sides_is_named():
-    assert refusal_of(test_seen=[], test_unseen=[1, 5, 6]) == (
+NEITHER = "{} have no training samples"
+REFUSED = [
+    *(({part: [0.0, 1.0]}, f"`{part}` {MASK.format('float64')}") for part in POSITIONS),
+    ({"train": np.array([True, False] * 4)}, MASK.format("bool")),
+    ({"train": ["0", "1"]}, MASK.format("<U1")),
+    ({"train": [0, None]}, MASK.format("object")),
+    ({"train": {0, 1}}, MASK.format("object")),
+    ({"train": [[0, 1], [2]]}, "unequal length"),
+    *(({part: [*RIGHT[part], 8]}, f"`{part}` {RANGE.format(8)}") for part in PARTS),
+    ({"train": [0, -1]}, RANGE.format(-1)),
+    ({"train": [0, 2**40]}, RANGE.format(2**40)),
+    *(
+        ({part: [*RIGHT[part], RIGHT[part][-1]]}, f"`{part}` {TWICE.format(RIGHT[part][-1])}")
+        for part in PARTS
+    ),
+    ({"test_seen": [1, 3, 4]}, SHARED.format("test_seen", 2, 3)),
+    ({"train": [0, 2, 4, 5]}, SHARED.format("test_seen", 1, 5)),
+    ({"train": [0, 2, 4, 7]}, SHARED.format("test_unseen", 1, 7)),
+    ({"test_unseen": [1, 6, 7]}, "'ass' are in `train` and in `test_unseen`"),
+    ({"test_seen": [1, 5, 6]}, f"'zebra' {NEITHER.format('')[1:]}"),
+    (
+        {"test_seen": [], "test_unseen": [1, 5, 6]},
         "Unseen classes must have no training samples; 'ass', 'mule' are in `train` and in "
-        "`test_unseen`. Move each class to one side."
-    )
-
-
-def test_a_class_of_test_seen_without_a_training_sample_is_named():
-    assert refusal_of(train=[0, 2, 3]) == (
+        "`test_unseen`. Move each class to one side.",
+    ),
+    (
+        {"train": [0, 2, 3]},
         "`test_seen` must hold classes of `train`; 'mule' have no training samples. Move them to "
-        "`test_unseen`."
-    )
+        "`test_unseen`.",
+    ),
+    ({"val_classes": ["ass", "zebra"]}, f"must be seen; {NEITHER.format(repr('zebra'))}. Choose"),
+    ({"val_classes": ["ass", "okapi"]}, f"must be seen; {NEITHER.format(repr('okapi'))}. Choose"),
+    ({"val_classes": [*"edcba"]}, NEITHER.format("'a', 'b', 'c', ... (5 in all)")),
+    ({"val_classes": [*"cba"]}, NEITHER.format("'a', 'b', 'c'")),
+    ({"query": [6, 1]}, "Queries must be in `test_unseen`; position 1 is not. Pass positions of"),
+    ({"query": [6, 0]}, "position 0 is not."),
+    ({"query": [6, 6]}, "The split `query` must "),
+    ({"query": [-1]}, "The split `query` must "),
+]
 
 
-@pytest.mark.parametrize("foreign", ["zebra", "okapi"])  # unseen, and not there at all
-def test_a_validation_class_without_a_training_sample_is_named(foreign):
-    assert refusal_of(val_classes=["ass", foreign]) == (
-        f"Validation classes must be seen; {foreign!r} have no training samples. Choose classes of "
-        "`train`."
-    )
-
-
-def test_the_first_three_of_many_classes_are_named():
-    assert "'a', 'b', 'c', ... (5 in all) have no training samples" in refusal_of(
-        val_classes=[*"edcba"]
-    )
-    assert "'a', 'b', 'c' have no training sample" in refusal_of(val_classes=[*"cba"])
+@pytest.mark.parametrize(("changes", "words"), REFUSED)
+def test_what_is_no_split_is_refused_in_one_line(changes, words):
+    assert words in refusal_of(**changes)
 
 
 def test_numbers_are_named_as_plain_numbers():
     labels = np.unique(LABELS, return_inverse=True)[1]
     Split(**RIGHT, val_classes=[0, 2]).check(labels)
     assert "seen; 3, 4 have no training samples" in refusal_of(labels, val_classes=[3, 4])
-
-
-@pytest.mark.parametrize("stray", [1, 0])
-def test_a_query_that_is_no_sample_of_an_unseen_class_is_named(stray):
-    assert refusal_of(query=[6, stray]) == (
-        f"Queries must be in `test_unseen`; position {stray} is not. Pass positions of samples of "
-        "novel classes."
-    )
-
-
-@pytest.mark.parametrize("query", [[6, 6], [-1], [8]])
-def test_queries_are_checked_like_all_positions(query):
-    assert refusal_of(query=query).startswith("The split `query` must ")
-
-
-def test_lists_of_unequal_length_are_refused():
-    with pytest.raises(DataError, match=r"`train` must hold positions.*unequal length"):
-        Split([[0, 1], [2]], [3])

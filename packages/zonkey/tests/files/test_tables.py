@@ -97,24 +97,6 @@ def test_what_was_saved_is_read(tmp_path, ending):
     assert features.values().dtype == np.float64
 
 
-@pytest.mark.parametrize("ending", [".npz", ".npy", ".h5"])
-def test_values_are_read_on_first_use_and_not_before(tmp_path, ending):
-    path = tmp_path / f"mine{ending}"
-    features, _ = read_features(path, **write(path))
-    write(path, X + 1)
-    np.testing.assert_array_equal(features.values(), X + 1)
-
-
-@pytest.mark.parametrize("ending", [".npz", ".npy", ".h5"])
-def test_nan_is_found_on_first_use(tmp_path, ending):
-    spoilt = X.copy()
-    spoilt[5, 1] = np.nan
-    path = tmp_path / f"mine{ending}"
-    features, _ = read_features(path, **write(path, spoilt))
-    assert features.shape == (7, 4)
-    assert "row 5" in refusal(features.values)
-
-
 def test_npy_is_memory_mapped(tmp_path):
     path = tmp_path / "mine.npy"
     np.save(path, X)
@@ -173,11 +155,6 @@ def test_a_column_of_labels_is_a_vector(tmp_path):
     path = tmp_path / "mine.npz"
     np.savez(path, features=X, labels=np.arange(7)[:, None])
     np.testing.assert_array_equal(read_features(path)[1], np.arange(7))
-
-
-def test_no_labels_are_none(tmp_path):
-    np.savez(tmp_path / "mine.npz", features=X)
-    assert read_features(tmp_path / "mine.npz")[1] is None
 
 
 @pytest.mark.parametrize(
@@ -290,13 +267,6 @@ def test_labels_are_numbers_that_their_type_tells_apart(dtype, label, limit):
     line = refusal(label_strings, np.array([1, 2 * label], dtype), "mine")
     assert f"mine has {2 * label} at position 1" in line
     assert f"exact only up to {limit}" in line
-
-
-def test_what_does_not_fit_into_memory_is_refused(tmp_path):
-    with h5py.File(tmp_path / "mine.h5", "w") as file:
-        file.create_dataset("features", (2**40, 2**10), "f8", chunks=(1, 2**10))
-    features, _ = read_features(tmp_path / "mine.h5")
-    assert "mine.h5 must fit into memory" in refusal(features.values)
 
 
 def test_labels_come_from_one_place(tmp_path):

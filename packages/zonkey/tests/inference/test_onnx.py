@@ -436,13 +436,6 @@ def test_missing_package(monkeypatch):
         to_onnx(cases.fitted())
 
 
-def test_exporting_changes_nothing():
-    model = cases.fitted(preprocessing=PREPROCESSINGS["usual"])
-    before = model.decision_function(X_NEW)
-    to_onnx(model)
-    assert_array_equal(model.decision_function(X_NEW), before)
-
-
 def test_loaded_models_have_the_same_graph(tmp_path):
     models = {
         "any": cases.fitted(preprocessing=PREPROCESSINGS["usual"], reject_below=0.4),

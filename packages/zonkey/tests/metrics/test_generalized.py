@@ -1,8 +1,6 @@
 """Generalized scores and the seen-unseen curve against penalize-and-argmax loops."""
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 import torch
 from hypothesis import given, settings
@@ -68,24 +66,6 @@ def test_generalized_scores_follow_their_definition(samples, seen):
     y_pred = [predicted for _, predicted in samples] + [min(seen), 0]
     expected = naive_generalized(y_true, y_pred, seen)
     assert generalized_scores(y_true, y_pred, seen) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    "convert",
-    [list, np.asarray, pd.Series, pl.Series, lambda values: np.array(values, dtype=object)],
-    ids=["list", "array", "pandas", "polars", "object array"],
-)
-def test_labels_may_come_in_any_container(convert):
-    y_true, scores, classes, seen = make_problem(3)
-    y_pred = penalized_argmax(scores, classes, seen, 0.4)
-    expected = naive_generalized(y_true, y_pred, seen)
-    assert generalized_scores(convert(y_true), convert(y_pred), convert(seen)) == pytest.approx(
-        expected
-    )
-    curve = seen_unseen_curve(convert(y_true), scores, convert(classes), convert(seen))
-    assert curve.at(0.4) == pytest.approx(expected)
-    for as_set in (set(seen), dict.fromkeys(seen).keys()):
-        assert generalized_scores(y_true, y_pred, as_set) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

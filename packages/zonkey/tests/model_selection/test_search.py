@@ -239,14 +239,6 @@ def test_results_have_the_layout_of_scikit_learn():
     assert len(pd.DataFrame(results)) == 3
 
 
-def test_the_estimator_and_the_grid_stay_as_they_were():
-    model, grid = estimator(), {"alpha": [0.1, 0.2]}
-    before = dict(vars(model))
-    ZeroShotSearchCV(model, grid, cv=2).fit(P.X, P.y)
-    assert vars(model) == before
-    assert grid == {"alpha": [0.1, 0.2]}
-
-
 def test_inside_a_pipeline_with_frames():
     search = ZeroShotSearchCV(estimator(), {"beta": [0.01, 1.0, 100.0]}, cv=3)
     frame, new = (pd.DataFrame(X).add_prefix("feature ") for X in (P.X, P.X_new))

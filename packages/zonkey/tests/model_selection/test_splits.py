@@ -1,10 +1,6 @@
 """ClassKFold: what its folds promise, and its use inside scikit-learn."""
 
-import pickle
-
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -78,24 +74,6 @@ def test_shuffling_is_reproducible_and_does_shuffle():
     assert held_out_classes(stream, y) != held_out_classes(stream, y)
 
 
-@pytest.mark.parametrize(
-    "convert",
-    [
-        list,
-        np.asarray,
-        lambda y: np.array(y, dtype=object),
-        lambda y: pd.Series(y, index=[9, 8, 7, 6, 5]),
-        lambda y: pd.Series(y, dtype="category"),
-        pl.Series,
-    ],
-    ids=["list", "array", "object array", "pandas", "pandas category", "polars"],
-)
-def test_labels_may_come_in_any_container(convert):
-    y = convert(["owl", "cat", "owl", "fox", "cat"])
-    splits = [(train.tolist(), test.tolist()) for train, test in ClassKFold(3).split(y, y)]
-    assert splits == [([0, 2, 3], [1, 4]), ([0, 1, 2, 4], [3]), ([1, 3, 4], [0, 2])]
-
-
 def test_features_may_be_sparse_and_groups_are_ignored():
     y = [0, 1, 2, 0]
     X = sparse.eye_array(4, format="csr")
@@ -134,13 +112,6 @@ def test_grid_search():
     assert search.best_params_ == {"offset": 0}
     assert search.n_splits_ == 3
     assert clone(search).cv.n_splits == 3
-
-
-def test_repr_and_pickle():
-    splitter = ClassKFold(4, shuffle=True, random_state=7)
-    assert repr(splitter) == "ClassKFold(n_splits=4, random_state=7, shuffle=True)"
-    again = pickle.loads(pickle.dumps(splitter))
-    assert held_out_classes(again, range(9)) == held_out_classes(splitter, range(9))
 
 
 @pytest.mark.parametrize(

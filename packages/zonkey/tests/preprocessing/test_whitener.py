@@ -92,16 +92,6 @@ def test_more_dimensions_than_samples_give_finite_values(shrinkage):
     assert np.isfinite(Z).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_float_type_is_kept_and_the_input_unchanged(dtype):
-    X, y = drawn()
-    X = X.astype(dtype)
-    before = X.copy()
-    Z = WithinClassWhitener().fit(X, y).transform(X)
-    assert Z.dtype == dtype
-    np.testing.assert_array_equal(X, before)
-
-
 @pytest.mark.parametrize("shrinkage", [0.0, 0.7])
 def test_weights_count_samples(shrinkage):
     X, y = drawn()
