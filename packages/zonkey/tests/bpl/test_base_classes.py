@@ -226,3 +226,8 @@ def test_of_two_that_were_made_at_the_same_time_one_is_kept():
         return "second"
 
     assert base.remember("key", slow) == "first"
+
+
+def test_base_classes_are_given_by_moments():
+    with pytest.raises(TypeError, match=r"given by their Moments; got dict.*Gather"):
+        BaseClasses({"horse": [1.0]})

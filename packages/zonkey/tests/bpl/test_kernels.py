@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
-from zonkey.bpl.kernels import kernel_matrix, median_squared_distance
+from zonkey.bpl.kernels import KERNELS, kernel_matrix, median_squared_distance
 
 COMPUTED = ["linear", "rbf", "poly", "arccos"]
 OPTIONS = {"gamma": 0.3, "degree": 2, "coef0": 0.7}
@@ -211,3 +211,12 @@ def test_the_standard_is_enough(dtype, device):
     many = np.repeat(Y, 300, axis=0)
     got = median_squared_distance(strict.asarray(many, device=there))
     assert got == pytest.approx(median_squared_distance(many), rel=1e-5)
+
+
+def test_an_unknown_kernel_is_refused_in_one_line():
+    assert (*COMPUTED, "precomputed") == KERNELS
+    with pytest.raises(
+        ValueError, match=r"must be one of linear, rbf, poly.*got 'cosine'"
+    ) as error:
+        kernel_matrix("cosine", *drawn(9))
+    assert "\n" not in str(error.value)

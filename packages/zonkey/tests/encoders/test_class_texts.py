@@ -287,3 +287,9 @@ def test_names_in_other_scripts_are_told(names, foreign):
     assert [str(one.message)[:45] for one in told] == foreign * [
         "Names should be English for the embedded text"
     ]
+
+
+def test_class_texts_pass_unchanged():
+    found = class_texts("cat, dog")
+    assert class_texts(found) is found
+    assert len(found) == 2

@@ -645,3 +645,10 @@ def test_other_arguments_that_mean_pictures_or_not(tmp_path):
     assert is_pictures(tmp_path)
     for source in ("", "-", "nowhere", "nowhere.csv", "x" * 5000, "\0", None, 7, [], b"a.png"):
         assert is_pictures(source) is False
+
+
+def test_another_file_is_refused(tmp_path):
+    path = tmp_path / "features.npz"
+    path.write_bytes(b"x")
+    with pytest.raises(DataError, match=r"got features\.npz\. Pass one of these\.$"):
+        Pictures.of(path)

@@ -401,3 +401,10 @@ def test_the_tokenizer_is_part_of_the_revision(tmp_path):
     first = text_backend(f"onnx:{path}").revision
     save_tokenizer(tmp_path / "m.tokenizer.json", padded=True)
     assert text_backend(f"onnx:{path}").revision != first
+
+
+def test_broken_json_is_refused(tmp_path):
+    path = image_graph(tmp_path / "model.onnx")
+    path.with_suffix(".json").write_text('{"size":\n 3', "utf-8")
+    with pytest.raises(DataError, match=r"model.json must be JSON; line 2: .*\. Correct it"):
+        image_backend(f"onnx:{path}")

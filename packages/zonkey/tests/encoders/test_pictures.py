@@ -531,3 +531,8 @@ def test_a_missing_pillow_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(ImportError, match=r'needs pillow. Run: pip install "zonkey\[images\]"'):
         open_picture(b"x")
+
+
+def test_damaged_exif_data_do_not_make_a_picture_useless():
+    stored = content(quadrants(), "PNG", exif=b"Exif\0\0not EXIF at all")
+    assert open_picture(stored).size == (48, 32)
