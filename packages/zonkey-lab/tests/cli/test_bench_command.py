@@ -192,8 +192,3 @@ def test_an_interruption_keeps_finished_runs(bench, tmp_path, monkeypatch):
     assert "15 new runs" in done.stdout
     for path in (tmp_path / "runs").rglob("*"):
         assert path.is_dir() or json.loads(path.read_text())
-
-
-def test_options_of_two_words_are_recorded_as_they_are_typed():
-    command = paper_commands._command("tsne", ["my data"], True, map_classes=10, device=None)
-    assert command == "zonkey bench tsne --data 'my data' --map-classes 10 --quick"

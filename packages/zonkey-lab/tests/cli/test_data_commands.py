@@ -178,10 +178,3 @@ def test_an_interrupted_fetch_exits_with_130_and_is_resumed_later(data, server, 
     assert done.stderr == "Interrupted; run the same command again to resume.\n"
     assert data("fetch", "stripes", "--quiet").exit_code == 0
     assert server.seen_ranges() == [None, "bytes=65536-"]
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["list", "--help"], ["fetch", "--help"]])
-def test_help_describes_itself(data, arguments):
-    done = data(*arguments)
-    assert done.exit_code == 0
-    assert "data set" in done.output.lower()

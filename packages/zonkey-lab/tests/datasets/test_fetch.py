@@ -82,16 +82,6 @@ def test_redirects_are_followed(get, server):
     assert len(server.seen) == 2
 
 
-def test_endless_redirects_are_told(get, server):
-    server.redirects["/stripes.zip"] = "/stripes.zip"
-    assert "(TooManyRedirects)" in refusal_of(get)
-
-
-def test_a_server_that_does_not_send_the_length_will_do(get, server):
-    server.length = False
-    assert get().read_bytes() == CONTENT
-
-
 def test_a_truncated_reply_is_kept_and_resumed(get, server, tmp_path):
     server.cut_at = 150_000
     message = refusal_of(get)
@@ -286,11 +276,6 @@ def test_without_pooch_the_extra_is_named(get, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(ImportError, match=r'needs pooch. Run: .*"zonkey-lab\[data\]"'):
         get()
-
-
-def test_without_tqdm_it_is_named(get, monkeypatch):
-    monkeypatch.setattr("pooch.downloaders.tqdm", None)
-    assert "Missing package 'tqdm'" in refusal_of(get, progress=True)
 
 
 def test_the_data_folder_is_the_argument_or_the_variable_or_the_cache(tmp_path, monkeypatch):

@@ -109,15 +109,6 @@ def test_navigation_leads_to_every_section_once():
     assert len(page.of("section")) == 2
 
 
-def test_a_page_without_sections_is_a_page():
-    html = html_text(Document("Empty", []), {})
-    assert html.startswith("<!doctype html>")
-    page = Elements(html)
-    assert page.of("html")[0]["lang"] == "en"
-    assert page.of("meta")[0]["charset"] == "utf-8"
-    assert not page.of("section")
-
-
 def test_numbers_are_right_aligned():
     page = Elements(page_of(TableBlock([*"abcd"], [[*"1234"], [*"5678"]], numbers={1, 3})))
     expected = [None, "number", None, "number"]

@@ -352,12 +352,6 @@ def test_shots_teach_and_new_classes_join(photos, tmp_path):
 
 
 @pytest.mark.usefixtures("small_base")
-def test_shots_alone_name_the_classes(photos):
-    found = zonkey_does("classify", photos / "bus" / "1.png", "--shots", photos)
-    assert rows_of(found.stdout)[1] == ["1.png", "bus"]
-
-
-@pytest.mark.usefixtures("small_base")
 def test_pictures_marked_test_are_no_shots(photos, tmp_path):
     marks = "file_name,label,split\nbus/2.png,,train\nbus/1.png,lorry,test\n"
     marks += "".join(f"{label}/0.png,{label},train\n" for label in CLASSES)
@@ -397,13 +391,6 @@ def test_damaged_pictures_are_refused_or_skipped(damaged):
     assert found.exit_code == 0
     assert len(rows_of(found.stdout)) == 1 + 9
     assert found.stderr.startswith(SKIPPED)
-
-
-@pytest.mark.usefixtures("small_base")
-def test_the_second_classification_reads_no_picture(photos, monkeypatch):
-    first = zonkey_does("classify", photos, "--classes", NAMES).stdout
-    no_picture_is_read(monkeypatch)
-    assert zonkey_does("classify", photos, "--classes", NAMES).stdout == first
 
 
 @pytest.mark.parametrize("command", ["embed", "classify"])

@@ -381,16 +381,6 @@ def test_a_loaded_model_takes_paths(made, tmp_path, preset):
         zonkey.load(file).predict(made / "new")
 
 
-def test_a_second_run_reads_no_picture(made, tmp_path, own_cache, monkeypatch):
-    shutil.copytree(made / "new", tmp_path / "new")
-    arguments = "predict", made / "m.zonkey", tmp_path / "new"
-    first = done(*arguments)
-    monkeypatch.setattr(image_module, "_read", None)
-    monkeypatch.setattr("zonkey.encoders.cache._RECENT", 0)
-    assert done(*arguments) == first
-    assert any(path.is_file() for path in own_cache.rglob("*"))
-
-
 def test_evaluate_with_baselines(made):
     arguments = "evaluate", made / "m.zonkey", made / "new", "--no-cache", "--json"
     record = json.loads(done(*arguments))

@@ -135,14 +135,6 @@ def test_standard_input_is_named(files, tmp_path):
     assert line == "standard input must be UTF-8 text; it is UTF-16. Save the file as UTF-8."
 
 
-def test_utf16_files(files, tmp_path):
-    (tmp_path / "f.csv").write_bytes(table(TRAIN, 1).to_csv(index=False).encode("utf-16"))
-    expected = "f.csv must be UTF-8 text; it is UTF-16. Save the file as UTF-8."
-    arguments = "fit", tmp_path / "f.csv", files / "prototypes.csv", "-o", tmp_path / "m.zonkey"
-    assert refused(*arguments) == expected
-    assert refused("predict", files / "model.zonkey", tmp_path / "f.csv") == expected
-
-
 def test_parquet_that_cannot_hold_features(files, tmp_path):
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

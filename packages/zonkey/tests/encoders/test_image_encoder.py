@@ -171,14 +171,6 @@ def test_an_object_with_wrong_output_is_named(folder):
         ImageEncoder(Wrong()).transform(folder)
 
 
-def test_blocks_cover_each_picture_once(backend, folder):
-    blocks = list(ImageEncoder("colors", batch_size=4).blocks(Pictures.of(folder)))
-    assert [len(block.rows) for block in blocks] == [4, 4, 4, 4, 4, 3]
-    np.testing.assert_array_equal(np.concatenate([block.rows for block in blocks]), range(N))
-    np.testing.assert_array_equal(np.concatenate([block.X for block in blocks]), EXPECTED)
-    assert all(not block.errors and block.n_cached == 0 for block in blocks)
-
-
 # scikit-learn
 
 
@@ -418,14 +410,6 @@ def test_pixels_are_found_by_their_values_and_shape(backend, tmp_path):
     assert backend.n_prepared == n_prepared
     np.testing.assert_array_equal(first[0], first[2])
     assert (first[0] != first[3]).all()
-
-
-def test_a_revision_has_its_own_features(backend, folder, tmp_path, monkeypatch):
-    encoder = ImageEncoder("colors", cache=tmp_path / "cache")
-    encoder.transform(folder)
-    monkeypatch.setattr(backend, "revision", "fedcba9876543210")
-    encoder.transform(folder)
-    assert backend.n_prepared == 2 * N
 
 
 def test_an_object_is_cached_by_its_own_revision_only(folder, tmp_path):

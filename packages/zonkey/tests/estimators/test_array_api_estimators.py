@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from libraries import LIBRARIES, TORCH, in_every_library
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.pipeline import make_pipeline
@@ -305,23 +304,8 @@ def test_the_number_of_features_is_kept_and_their_names_are_dropped(library):
         fitted.predict(library(X[:, 1:]))
 
 
-@in_every_library
-def test_integers_become_float64(library):
-    rows = np.round(X * 10).astype(np.int32)
-    fitted = model(synthesis=None).fit(library(rows), library(Y))
-    assert_same_attributes(fitted, model(synthesis=None).fit(rows, Y), library)
-    assert_same_answers(fitted, model(synthesis=None).fit(rows, Y), rows, library)
-
-
 def test_a_gradient_is_neither_needed_nor_kept():
     rows = TORCH(X).requires_grad_()
     fitted = model(synthesis=None).fit(rows, TORCH(Y))
     assert not fitted.projection_.requires_grad
     assert not fitted.decision_function(rows).requires_grad
-
-
-def test_a_fitted_model_survives_a_file(tmp_path):
-    fitted = model(synthesis=None).fit(TORCH(X), TORCH(Y))
-    torch.save(fitted, tmp_path / "model.pt")
-    again = torch.load(tmp_path / "model.pt", weights_only=False)
-    assert torch.equal(again.predict(TORCH(X_NEW)), fitted.predict(TORCH(X_NEW)))

@@ -5,7 +5,6 @@ from itertools import groupby, pairwise
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 import pytest
 from both_classifiers import both_classifiers, fit_on_a_small_problem
 from numpy.testing import assert_allclose, assert_array_equal
@@ -146,12 +145,6 @@ def test_a_step_that_does_nothing_changes_nothing():
     assert calibrate(prepared(**AUTO), P.X, P.y) == expected
     whitened = calibrate(make_pipeline(WithinClassWhitener(0.0), prepared(**AUTO)), P.X, P.y)
     assert abs(whitened - expected) > 0.01
-
-
-def test_the_samples_may_come_as_a_table():
-    pipeline = make_pipeline(WithinClassWhitener(), prepared(**AUTO))
-    frame = pd.DataFrame(P.X, columns=[f"feature {i}" for i in range(10)])
-    assert calibrate(pipeline, frame, P.y.tolist()) == calibrate(pipeline, P.X, P.y)
 
 
 LARGE = linear_problem(noise=1.0, n_classes=48)

@@ -96,13 +96,6 @@ def test_labels_may_be_whole_numbers():
     assert json.loads(json.dumps(data.record()))["n_val_classes"] == 1
 
 
-def test_a_class_without_a_name_is_called_by_its_label():
-    data = make(class_names={"ass": "African wild ass"})
-    assert data.name_of("ass") == "African wild ass"
-    assert data.name_of(np.str_("ass")) == "African wild ass"
-    assert data.name_of("zebra") == "zebra"
-
-
 @pytest.mark.parametrize("array", ["X", "y"])
 def test_arrays_are_read_only(array):
     data = make()
@@ -314,11 +307,3 @@ def test_copies_are_the_data_set_itself_and_pickles_its_equal():
     assert again.record() == data.record()
     assert again.name_of("a") == "an A"
     np.testing.assert_array_equal(again.X, data.X)
-
-
-def test_further_facts_are_plain_numbers_and_cannot_hide_the_others():
-    record = small(about={"n": np.int64(3), "sha256": "x", "text": "y"}).record()
-    assert record["n"] == 3
-    assert record["text"] == "y"
-    assert record["sha256"] == small().sha256
-    json.dumps(record)

@@ -134,11 +134,6 @@ def test_what_is_not_a_matrix_is_refused_at_once(shape):
     )
 
 
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
-def test_a_matrix_without_entries_is_read(shape):
-    assert LazyMatrix.of(np.zeros(shape)).values().shape == shape
-
-
 @pytest.mark.parametrize("mode", ["r", "r+", "c"])
 def test_a_memory_map_stays_one_and_read_only(tmp_path, mode):
     np.save(tmp_path / "stripes.npy", VALUES)

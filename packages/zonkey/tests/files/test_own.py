@@ -147,13 +147,6 @@ def test_whole_numbers_and_their_text_are_one_class(tmp_path):
     assert data.prototypes.labels.tolist() == ["0", "1", "10", "2", "3"]
 
 
-def test_without_unseen_all_samples_are_for_training(files):
-    data = load_features(*files)
-    np.testing.assert_array_equal(data.split.train, np.arange(24))
-    assert data.unseen_classes.size == data.split.test_seen.size == 0
-    assert "zebra" in data.prototypes
-
-
 def test_named_classes_are_held_out_with_a_part_of_the_others(files):
     data = load_features(*files, unseen=["ass", "01"], test_size=0.4)
     assert data.unseen_classes.tolist() == ["01", "ass"]
@@ -514,11 +507,6 @@ def test_columns_that_are_no_features(tmp_path):
     (tmp_path / "p.json").write_text(json.dumps({label: [1, i] for i, label in enumerate(CLASSES)}))
     data = load_features(tmp_path / "x.csv", tmp_path / "p.json")
     np.testing.assert_array_equal(data.X, X)
-
-
-def test_rows_of_unit_norm_are_a_fact(tmp_path):
-    np.savez(tmp_path / "x.npz", features=np.tile(np.eye(3), (2, 1)), labels=[*"abcabc"])
-    assert "Rows of x.npz have norm 1." in check_files([tmp_path / "x.npz"]).facts
 
 
 def test_warnings_about_prototypes(tmp_path):

@@ -97,16 +97,6 @@ def test_what_was_saved_is_read(tmp_path, ending):
     assert features.values().dtype == np.float64
 
 
-def test_npy_is_memory_mapped(tmp_path):
-    path = tmp_path / "mine.npy"
-    np.save(path, X)
-    values = read_features(path)[0].values()
-    assert isinstance(values, np.memmap)
-    assert isinstance(values.base, np.memmap)
-    assert values.filename == path
-    assert not values.flags.writeable
-
-
 @pytest.mark.parametrize("ending", [".npz", ".npy", ".h5"])
 @pytest.mark.parametrize(
     ("stored", "read"),
@@ -149,12 +139,6 @@ def test_keys_choose_among_several(tmp_path):
     line = refusal(read_features, path)
     assert "train/X (7, 4)" in line
     assert "features_key" in line
-
-
-def test_a_column_of_labels_is_a_vector(tmp_path):
-    path = tmp_path / "mine.npz"
-    np.savez(path, features=X, labels=np.arange(7)[:, None])
-    np.testing.assert_array_equal(read_features(path)[1], np.arange(7))
 
 
 @pytest.mark.parametrize(

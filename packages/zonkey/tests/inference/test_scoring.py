@@ -225,17 +225,6 @@ def few_shot(**parameters):
 
 
 @pytest.mark.parametrize("fit", [fitted, few_shot])
-def test_a_penalty_set_after_a_fit_is_used_by_the_next(fit):
-    model = fit(candidates="all").set_params(seen_penalty=5)
-    assert model.seen_penalty_ == 0.0
-    free = model.decision_function(X)
-    held = fit(candidates="all", seen_penalty=5)
-    assert held.seen_penalty_ == 5.0
-    shift = free - held.decision_function(X)
-    assert_allclose(shift, np.broadcast_to(5.0 * np.isin(ALL, P.seen), shift.shape), atol=1e-9)
-
-
-@pytest.mark.parametrize("fit", [fitted, few_shot])
 def test_parameters_of_copies_are_those_they_predict_with(fit):
     model = fit(candidates=P.unseen[:2])
     model.set_params(candidates="all")

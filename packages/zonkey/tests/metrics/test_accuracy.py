@@ -100,11 +100,6 @@ def test_works_as_a_scorer():
     assert scores.tolist() == [0.5] * 4
 
 
-def test_weight_zero_leaves_a_sample_out():
-    got = per_class_accuracy([1, 1, 2], [1, 2, 2], sample_weight=[1, 0, 1])
-    assert got == 1.0
-
-
 @pytest.mark.parametrize(
     ("y_true", "y_pred", "options", "message"),
     [

@@ -239,17 +239,6 @@ def test_numbers_and_scores_alone_need_no_calibration():
     assert len(step.fits) == 3
 
 
-def test_the_samples_may_come_as_a_table():
-    grid = {"classify__beta": [0.1, 1.0], "whiten__shrinkage": [0.1, 10.0]}
-    expected = searched(pipeline(**AUTO), grid)
-    frame, new = (pd.DataFrame(part).add_prefix("feature ") for part in (X, P.X_new))
-    search = ZeroShotSearchCV(pipeline(**AUTO), grid, cv=CV).fit(frame, Y.tolist())
-    assert_array_equal(split_scores(search), split_scores(expected))
-    assert search.calibration_ == pytest.approx(expected.calibration_, rel=1e-9)
-    assert_array_equal(search.best_estimator_.feature_names_in_, frame.columns)
-    assert_array_equal(search.predict(new), expected.predict(P.X_new))
-
-
 def test_steps_may_return_frames():
     grid = {"classify__beta": [0.1, 1.0]}
     frame = pd.DataFrame(X).add_prefix("feature ")
@@ -284,12 +273,6 @@ def test_grids_of_a_tuple_are_searched_one_after_the_other():
     assert search.cv_results_["params"][search.best_index_] == best
     by_hand = clone(model).set_params(**best).fit(X, Y)
     assert_array_equal(search.predict(P.X_new), by_hand.predict(P.X_new))
-
-
-def test_a_tuple_of_one_grid_is_that_grid():
-    expected, search = searched(pipeline(), STAGES[0]), searched(pipeline(), STAGES[:1])
-    assert_array_equal(split_scores(search), split_scores(expected))
-    assert search.best_index_ == expected.best_index_
 
 
 # What is refused

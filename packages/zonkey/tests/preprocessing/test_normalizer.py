@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,19 +114,6 @@ def test_numpy_scalars_as_power_keep_float32(power):
     got = FeatureNormalizer(power=power, norm=None).fit_transform(X)
     assert got.dtype == np.float32
     np.testing.assert_allclose(got, X ** float(power))
-
-
-def test_float32_data_after_a_float64_fit():
-    X = np.random.default_rng(4).normal(size=(5, 2))
-    got = FeatureNormalizer(center=True).fit(X).transform(X.astype(np.float32))
-    assert got.dtype == np.float32
-
-
-def test_polars_frames_in_and_out():
-    frame = pl.DataFrame({"red": [3.0, 1.0], "blue": [4.0, 0.0]})
-    got = FeatureNormalizer().set_output(transform="polars").fit_transform(frame)
-    assert got.columns == ["red", "blue"]
-    assert got.rows() == [(0.6, 0.8), (1.0, 0.0)]
 
 
 def test_a_search_over_the_recipe():
