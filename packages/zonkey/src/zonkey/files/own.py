@@ -16,16 +16,15 @@ from ..errors import DataError
 from ..labels import as_labels, format_labels, format_value
 from ..prototypes import Prototypes
 from .classes import MOST_LISTED, cap_lines, examine_prototypes, read_rows
-from .dataset import Dataset, LazyMatrix, Split, collect_errors, require_one_label_per_row
+from .dataset import Dataset, LazyMatrix, Split, collect_errors
 from .formats import LINES
 from .readers import FOLDER, TABLE_ENDINGS, ending_of, require_existing, stored_arrays
 from .streams import STREAM_ENDINGS, FeatureStream, wrong_options
 from .tables import (
     as_features,
     label_strings,
+    labels_as_text,
     pick_features,
-    pick_labels,
-    read_labels,
     require_one_source,
 )
 
@@ -238,20 +237,7 @@ def _read_arrays(path: Path, stream: FeatureStream, problems: list[str]) -> Samp
         arrays = stored_arrays(path)
         matrix = as_features(pick_features(arrays, features_key))
     with collect_errors(problems):
-        found, source = None, (labels or path).name
-        if labels is not None:
-            found = read_labels(labels)
-        elif matrix is not None:
-            found = pick_labels(arrays, len(matrix), labels_key)
-            if found is None:
-                raise DataError(
-                    f"Features need labels; {path.name} holds none. Save them in it as `labels`, "
-                    "or pass a file of labels."
-                )
-        if found is not None:
-            y = label_strings(found, source)
-            if matrix is not None:
-                require_one_label_per_row(matrix, y, source)
+        y = labels_as_text(arrays, matrix, path, labels, labels_key)
     marks = None
     found = next((a for a in arrays if a.name == "split" and a.dtype.kind == "U"), None)
     if found is not None and y is not None and found.shape == y.shape:

@@ -22,7 +22,7 @@ from ..config import rows_per_block
 from ..errors import DataError, reword
 from ..streaming.sources import rows_per_chunk
 from .columns import Layout, Role, Wanted, choose_layout
-from .dataset import require_finite, require_one_label_per_row
+from .dataset import require_finite
 from .formats import LINES, TEXT_ENDINGS, Batch, cells, is_blank, open_table, read_numbers
 from .readers import (
     ARRAY_ENDINGS,
@@ -34,7 +34,7 @@ from .readers import (
     stored_arrays,
     translate_errors,
 )
-from .tables import as_features, label_strings, pick_features, pick_labels, read_labels
+from .tables import as_features, labels_as_text, pick_features
 
 STREAM_ENDINGS = (*TABLE_ENDINGS, LINES, FOLDER, *ARRAY_ENDINGS)
 STANDARD_INPUT = "-"
@@ -234,7 +234,10 @@ class FeatureStream:
         n, d = matrix.shape
         self._require_width(d, matrix.source)
         self.total = n
-        y = self._labels_of_arrays(arrays, matrix, path) if self.with_labels else None
+        y = None
+        if self.with_labels:
+            given = self.labels, self.labels_key
+            y = labels_as_text(arrays, matrix, path, *given, is_needed=self.needs_labels)
         vectors = [a for a in arrays if a is not chosen and a.shape == (n,)]
         carried = {a.name: a.read() for a in vectors if a.dtype.kind in "iufbU"}
         size = self._n_rows(d)
@@ -250,23 +253,6 @@ class FeatureStream:
             self.n_read = self.done
             others = {name: values[rows] for name, values in carried.items()}
             yield Block(X, others, None if y is None else y[rows])
-
-    def _labels_of_arrays(self, arrays: Any, matrix: Any, path: Path) -> np.ndarray | None:
-        found, source = None, Path(self.labels or path).name
-        if self.labels is not None:
-            found = read_labels(self.labels)
-        else:
-            found = pick_labels(arrays, len(matrix), self.labels_key)
-        if found is None and not self.needs_labels:
-            return None
-        if found is None:
-            raise DataError(
-                f"Features need labels; {path.name} holds none. Save them in it as `labels`, or "
-                "pass a file of labels."
-            )
-        labels = label_strings(found, source)
-        require_one_label_per_row(matrix, labels, source)
-        return labels
 
     def _require_width(self, found: int, source: str) -> None:
         if self.n_features not in (None, found):

@@ -173,6 +173,34 @@ def pick_labels(
     return label_vector(vectors[0]) if vectors else None
 
 
+def labels_as_text(
+    arrays: Sequence[StoredArray],
+    features: LazyMatrix | None,
+    path: Path,
+    labels: str | Path | None = None,
+    key: str | None = None,
+    *,
+    is_needed: bool = True,
+) -> np.ndarray | None:
+    """Return the labels of arrays of features, one per row: of their own file, or of `path`."""
+    found, source = None, Path(labels or path).name
+    if labels is not None:
+        found = read_labels(labels)
+    elif features is not None:
+        found = pick_labels(arrays, len(features), key)
+        if found is None and is_needed:
+            raise DataError(
+                f"Features need labels; {path.name} holds none. Save them in it as `labels`, or "
+                "pass a file of labels."
+            )
+    if found is None:
+        return None
+    text = label_strings(found, source)
+    if features is not None:
+        require_one_label_per_row(features, text, source)
+    return text
+
+
 def label_vector(array: StoredArray) -> np.ndarray:
     """Return the values of a label array: a vector of text or of numbers."""
     if array.dtype.kind not in "iufbUS":
