@@ -33,12 +33,6 @@ def test_blocks_cover_every_row_once(start, stop, width, sizes):
     assert rows == list(range(start, stop))
 
 
-def test_a_device_has_blocks_of_its_own():
-    with config_context(working_memory=2 / 2**12):
-        assert len(list(row_blocks(0, 1024, 1, HOST))) == 512
-        assert len(list(row_blocks(0, 1024, 1, TORCH(HOST)))) == 4
-
-
 def parts_of(monkeypatch, n_parts, n_threads=2):
     """Let every problem have a number of parts and of threads."""
     monkeypatch.setattr(blocks, "_MANY", 0)

@@ -99,14 +99,6 @@ def test_what_has_labels(source, expected):
     assert Prototypes.is_labeled(source) is expected
 
 
-def test_prototypes_pass_through_coercion_as_they_are(equids):
-    assert Prototypes.coerce(equids) is equids
-
-
-def test_a_mapping_of_plain_numbers_is_one_dimensional():
-    assert Prototypes.coerce({"a": 2, "b": 3.5}).matrix.tolist() == [[2.0], [3.5]]
-
-
 @pytest.mark.parametrize(
     "other", [MATRIX, np.eye(2), "zebra", None, pl.LazyFrame({"a": [1.0]})], ids=type
 )
@@ -306,13 +298,6 @@ def test_labels_contained(equids):
     for stranger in ("7", 7.5, -1, 40, None, [7]):
         assert stranger not in many
     assert 7 not in Prototypes.one_hot([str(i) for i in range(40)])
-
-
-def test_size_and_iteration(equids):
-    assert len(equids) == 3
-    assert list(equids) == SORTED
-    assert all(type(label) is str for label in equids)
-    assert [type(label) for label in numbered(2, 1)] == [int, int]
 
 
 def test_subset_ignores_order_and_repetition(equids):

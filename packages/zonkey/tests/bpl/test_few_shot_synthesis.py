@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-import array_api_strict as strict
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_few_shot import class_mean, query_set, random_few_shot
+from reference_few_shot import query_set, random_few_shot
 from turned import several
 
 from zonkey.bpl.synthesis import synthesize_from_support
@@ -33,56 +32,6 @@ def assert_printed(problem, W, *, rho=0.5, scaling="squared-norm"):
     np.testing.assert_array_equal(made.targets, targets)
     np.testing.assert_array_equal(made.sources, targets)
     return made
-
-
-def test_scaling_divides_by_the_squared_norm():
-    problem = random_few_shot(2)
-    W = projection(problem)
-    center = run(replace(problem, X_u=0 * problem.X_u), W, rho=0.5).features
-    plain = run(replace(problem, X_u=0 * problem.X_u), W, rho=0.5, scaling=None).features
-    np.testing.assert_allclose(np.sum(W**2) * center, plain, rtol=1e-12)
-    assert not np.allclose(center, plain)
-
-
-@pytest.mark.parametrize("blur", [0.0, 0.7])
-def test_one_shot_leaves_the_blurred_center_alone(blur):
-    problem = random_few_shot(3, shots=1, m=4, blur=blur)
-    W = projection(problem)
-    made = assert_printed(problem, W, rho=0.8)
-    directions = problem.Y_u[made.targets] + problem.epsilon.reshape(-1, W.shape[1])
-    np.testing.assert_array_equal(made.features, (0.8 / np.sum(W * W)) * (directions @ W.T))
-
-
-def test_without_blur_every_round_repeats_the_first():
-    problem = random_few_shot(5, m=3, blur=0.0, shots=3)
-    X_g = assert_printed(problem, projection(problem)).features
-    rounds = X_g.reshape(3, len(problem.X_u), -1)
-    np.testing.assert_array_equal(rounds[0], rounds[1])
-    np.testing.assert_array_equal(rounds[0], rounds[2])
-    blurred = random_few_shot(5, m=3, blur=0.2, shots=3)
-    first, second, _ = run(blurred, projection(blurred)).features.reshape(rounds.shape)
-    assert not np.isclose(first, second).any()
-
-
-def test_without_perturbation_classes_are_centered_at_zero():
-    problem = random_few_shot(6, m=1, shots=4)
-    made = run(problem, projection(problem), rho=0.0)
-    for j in range(len(problem.Y_u)):
-        np.testing.assert_allclose(made.features[made.targets == j].mean(axis=0), 0, atol=1e-14)
-        np.testing.assert_allclose(
-            made.features[made.targets == j],
-            problem.X_u[problem.codes == j] - class_mean(problem, j),
-            atol=1e-14,
-        )
-
-
-def test_no_rounds_give_an_empty_set():
-    problem = random_few_shot(7, m=0)
-    made = run(problem, projection(problem))
-    assert made.features.shape == (0, problem.X_u.shape[1])
-    assert made.features.dtype == np.float64
-    assert made.targets.shape == made.sources.shape == (0,)
-    assert made.targets.dtype == problem.codes.dtype
 
 
 def test_a_class_without_support_makes_no_sample_and_no_trouble():
@@ -134,21 +83,6 @@ def test_tasks_may_come_without_episodes(m):
         X_g, targets = query_set(problem, W, 0.7)
         np.testing.assert_allclose(made.features[t], X_g, rtol=1e-11, atol=1e-11)
         np.testing.assert_array_equal(made.targets[t], targets)
-
-
-@pytest.mark.parametrize("name", ["CPU_DEVICE", "device1"])
-@pytest.mark.parametrize("m", [0, 3])
-def test_strict_arrays_agree_with_numpy(name, m):
-    problem = random_few_shot(12, m=m)
-    W = projection(problem)
-    there = strict.Device(name)
-    parts = W, problem.Y_u, problem.X_u, problem.codes, problem.epsilon
-    made = synthesize_from_support(*(strict.asarray(M, device=there) for M in parts), rho=0.3)
-    expected = run(problem, W, rho=0.3)
-    assert made.features.device == there
-    for got, wanted in ((made.features, expected.features), (made.targets, expected.targets)):
-        back = np.asarray(got.to_device(strict.Device("CPU_DEVICE")))
-        np.testing.assert_allclose(back, wanted, rtol=1e-12, atol=1e-14)
 
 
 @settings(deadline=None, max_examples=25)

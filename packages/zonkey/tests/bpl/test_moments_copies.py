@@ -97,30 +97,6 @@ def test_so_it_is_on_devices(library, how, change, first):
     assert changed.counts.tolist() == expected.counts.tolist()
 
 
-def test_merging_one_into_the_other_and_taking_it_out_leaves_the_other():
-    for combine in (Moments.merge, Moments.subtract):
-        original = gathered()
-        same = original.copy()
-        before = snapshot(same)
-        combine(original, same)
-        assert snapshot(same) == before
-        factor = 2 if combine is Moments.merge else 0
-        np.testing.assert_array_equal(original.A0, factor * same.A0)
-
-
-def test_of_many_copies_each_goes_its_own_way():
-    original = gathered()
-    copies = [original.copy() for _ in range(4)]
-    assert all(np.shares_memory(original.A0, each.A0) for each in copies)
-    for times, each in enumerate(copies):
-        for _ in range(times):
-            each.update(X, Y)
-    for times, each in enumerate(copies):
-        np.testing.assert_allclose(each.A0, (1 + times) * original.A0, rtol=1e-12)
-    assert np.shares_memory(original.A0, copies[0].A0)
-    assert snapshot(original) == snapshot(gathered())
-
-
 def test_a_refused_change_copies_nothing():
     original = gathered()
     same = original.copy()
@@ -172,15 +148,6 @@ def test_deep_copies_and_pickles_share_nothing(again):
         assert not np.shares_memory(made.A0, made_of.A0)
         made.update(X, Y)
         assert snapshot(made_of) == before
-
-
-def test_a_saved_original_still_changes_alone(tmp_path):
-    moments = gathered()
-    moments.save(tmp_path / "seen.moments")
-    again = Moments.load(tmp_path / "seen.moments")
-    before = snapshot(again)
-    moments.update(X, Y)
-    assert snapshot(again) == snapshot(Moments.load(tmp_path / "seen.moments")) == before
 
 
 @pytest.mark.parametrize("change", CHANGES)

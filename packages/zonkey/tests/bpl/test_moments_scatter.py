@@ -77,14 +77,6 @@ def test_all_but_the_scatter_stays_the_same_on_devices(library, how, monkeypatch
     assert_same_without_scatter(got.to_numpy(), expected.to_numpy())
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_dtype_acts_on_the_sums_alike(dtype):
-    got, expected = (
-        Moments(PROTOTYPES, scatter=scatter).update(X.astype(dtype), Y) for scatter in (False, True)
-    )
-    assert_same_without_scatter(got, expected)
-
-
 def test_it_is_there_unless_told_otherwise():
     assert Moments(PROTOTYPES).scatter is True
     assert Moments.from_arrays(X, Y, PROTOTYPES).scatter is True
