@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from ..anyshot.classifier import AnyShotClassifier
 from ..encoders import ClassTexts
@@ -21,6 +23,8 @@ from .models import read_rows
 from .prediction import require_top
 from .progress import Progress, Step
 from .sources import SAMPLE_COLUMN, EncodedStream, Encoders
+
+_FOLDS = 5  # of labeled samples
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,9 @@ class NamingTask:
         if self.is_pretrained:
             model: Any = pretrained(classes=known)
             require_top(top, len(model.classes_), "classes")
-            return model if texts is None else self._learn_shots(model, texts, progress)
+            if texts is None or known is None or self.labeled is None:
+                return model
+            return learn_shots(model, known, *self._read_shots(texts, progress), progress)
         if texts is None or known is None:
             remedy = "Pass `classes` or `shots`."
             options = "classes", "shots"
@@ -115,18 +121,50 @@ class NamingTask:
             option=("encoder", "text_encoder", "shots"),
         )
 
-    def _learn_shots(self, model: Any, texts: ClassTexts, progress: Progress) -> Any:
-        """Return a model after learning from labeled samples, if there are any."""
-        if self.labeled is None:
-            return model
-        return model.partial_fit(*self._read_shots(texts, progress))
-
     def _read_shots(self, texts: ClassTexts, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
         assert self.labeled is not None
         X, y, *_ = read_rows(self.labeled, "Encoding labeled samples", progress, labeled=True)
         assert y is not None
         spelled = {fold_name(label): label for label in texts.labels.tolist()}
         return X, np.array([spelled[fold_name(label)] for label in y.tolist()])
+
+
+def learn_shots(
+    base: Any, known: Prototypes, X: np.ndarray, y: np.ndarray, progress: Progress
+) -> Any:
+    """Return the pretrained model after learning from shots, or a model of the shots alone.
+
+    The pretrained model gains little from many shots of pictures unlike photos. The one that names
+    more left-out shots is taken. Classes without shots need the pretrained model.
+    """
+    own = AnyShotClassifier(known, candidates="all")
+    labels, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
+    judged = counts[inverse] > 1
+    right = [0, 0]
+    if judged.any() and len(labels) == len(known):
+        progress(Step("Choosing a model on left-out samples"))
+        folds = _draw_folds(inverse, judged)
+        for fold in range(folds.max() + 1):
+            kept, held = folds != fold, folds == fold
+            models = copy.copy(base).partial_fit(X[kept], y[kept]), clone(own).fit(X[kept], y[kept])
+            for place, model in enumerate(models):
+                right[place] += int((model.predict(X[held]) == y[held]).sum())
+    if right[1] <= right[0]:
+        return base.partial_fit(X, y)
+    shares = [f"{100 * n / judged.sum():.0f} %" for n in right]
+    note = f"Learned from the shots alone: of left-out ones {shares[1]} are right, {shares[0]} with"
+    progress(Step("Learning from labeled samples", note=f"{note} the pretrained model."))
+    return own.fit(X, y)
+
+
+def _draw_folds(classes: np.ndarray, judged: np.ndarray) -> np.ndarray:
+    """Return the fold of each sample, in which it is left out; -1 if it never is."""
+    folds = np.full(len(classes), -1)
+    order = np.random.default_rng(0).permutation(len(classes))
+    for label in np.unique(classes[judged]):
+        rows = order[classes[order] == label]
+        folds[rows] = np.arange(len(rows)) % _FOLDS
+    return folds
 
 
 def fit_names(known: Prototypes) -> Any:
