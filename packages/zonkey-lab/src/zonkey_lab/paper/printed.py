@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from zonkey.metrics.generalized import harmonic_mean
+
 _RESNET101 = "ResNet101"
 _GOOGLENET = "GoogLeNet"
 _RESNET50 = "ResNet50"
@@ -136,12 +138,8 @@ def contradiction(data: str, model: str) -> str:
     if None in found:
         return ""
     seen, unseen, mean = (figure.value for figure in found if figure is not None)
-    low, high = (_harmonic_mean(seen + end, unseen + end) for end in (-_ROUNDING, _ROUNDING))
+    low, high = (harmonic_mean(seen + end, unseen + end) for end in (-_ROUNDING, _ROUNDING))
     if low - _ROUNDING <= mean <= high + _ROUNDING:
         return ""
-    own = _harmonic_mean(seen, unseen)
+    own = harmonic_mean(seen, unseen)
     return f"the paper's HM of {mean} contradicts its acc_s and acc_u, whose HM is {own:.1f}"
-
-
-def _harmonic_mean(a: float, b: float) -> float:
-    return 2 * a * b / (a + b)

@@ -17,6 +17,7 @@ from ..display.drawing import (
     shorten_name,
 )
 from ..metrics import SeenUnseenCurve
+from ..metrics.generalized import harmonic_mean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +46,7 @@ def draw_curve(
     _draw_same_hm(axis, end, top)
     for i, (name, (unseen, seen)) in enumerate(points.items()):
         color = COLORS[i % len(COLORS)]
-        label = f"{name}: HM {_percent(_hm(seen, unseen))}"
+        label = f"{name}: HM {_percent(harmonic_mean(seen, unseen))}"
         if name in curves:
             curve = curves[name]
             axis.plot(
@@ -268,10 +269,6 @@ def _strip_frame(axis: Axes, direction: str = "both") -> None:
     """Draw a grid; remove the frame above and to the right."""
     add_grid(axis, direction)
     axis.spines[["top", "right"]].set_visible(False)
-
-
-def _hm(seen: float, unseen: float) -> float:
-    return 2 * seen * unseen / (seen + unseen) if seen + unseen else 0.0
 
 
 def _percent(value: float) -> str:

@@ -321,9 +321,10 @@ def _compute_on(client: Any, whole: Any) -> Any:
     except (CancelledError, OSError, TimeoutError) as error:
         if future.status == "error":  # of a task
             raise
+        address = getattr(client.scheduler, "address", "the scheduler")
         raise ConnectionError(
             "The scheduler must stay reachable and answer while chunks are reduced; "
-            f"{_address(client)} was lost, or its work was cancelled: "
+            f"{address} was lost, or its work was cancelled: "
             f"{format_value(str(error) or type(error).__name__)}. Check the network and the "
             "scheduler, then run it again with a new Client; persist collections again."
         ) from error
@@ -343,10 +344,6 @@ def _lend_thread() -> Iterator[None]:
         yield
     finally:
         rejoin()
-
-
-def _address(client: Any) -> str:
-    return str(getattr(client.scheduler, "address", "the scheduler"))
 
 
 @contextmanager
