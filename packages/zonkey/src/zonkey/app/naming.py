@@ -137,7 +137,7 @@ def learn_shots(
     The pretrained model gains little from many shots of pictures unlike photos. The one that names
     more left-out shots is taken. Classes without shots need the pretrained model.
     """
-    own = AnyShotClassifier(known, candidates="all")
+    own: Any = AnyShotClassifier(known, candidates="all")
     labels, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
     judged = counts[inverse] > 1
     right = [0, 0]
@@ -146,7 +146,8 @@ def learn_shots(
         folds = _draw_folds(inverse, judged)
         for fold in range(folds.max() + 1):
             kept, held = folds != fold, folds == fold
-            models = copy.copy(base).partial_fit(X[kept], y[kept]), clone(own).fit(X[kept], y[kept])
+            alone: Any = clone(own)
+            models = copy.copy(base).partial_fit(X[kept], y[kept]), alone.fit(X[kept], y[kept])
             for place, model in enumerate(models):
                 right[place] += int((model.predict(X[held]) == y[held]).sum())
     if right[1] <= right[0]:
