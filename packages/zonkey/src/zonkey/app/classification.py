@@ -173,7 +173,7 @@ def classify(
         model = model.with_rejection(reject_below)
     blocks = watch_blocks(naming.stream, "Classifying", progress)
     if adapt:
-        model, blocks = _adapt_model(model, naming.stream, progress)
+        model, blocks = _adapt_model(model, naming, progress)
     names = answer_names(top, with_top=top > 1, with_proba=proba)
     found = Classification(joined=joined, answers={} if output is None else None)
     spelled = {fold_name(label): label for label in model.classes_.tolist()}
@@ -235,10 +235,9 @@ def _texts_of(
     return class_texts(known), joined
 
 
-def _adapt_model(
-    model: Any, stream: EncodedStream, progress: Progress
-) -> tuple[Any, Iterator[Block]]:
+def _adapt_model(model: Any, naming: NamingTask, progress: Progress) -> tuple[Any, Iterator[Block]]:
     """Return a model after learning from samples without labels, and their blocks again."""
+    stream = naming.stream
     step = -(-stream.total // _MOST_KEPT)
     n, batch, blocks = 0, [], []
     for block in watch_blocks(stream, "Encoding", progress):
@@ -247,5 +246,5 @@ def _adapt_model(
         if step == 1:
             blocks.append(block)
     progress(Step("Learning from unlabeled samples"))
-    model = model.adapt(np.concatenate(batch))
+    model = naming.adapt_model(model, np.concatenate(batch))
     return model, iter(blocks) if step == 1 else watch_blocks(stream, "Classifying", progress)

@@ -183,14 +183,12 @@ def make_model(training: FitInput, preset: str, known: Any, parameters: dict[str
         return PRESETS[preset](known, **parameters)
     if not training.has_semantics:
         return AnyShotClassifier(**parameters)
-    return recommended(known, **parameters, **space_of(training.encoders))
+    return say_space(recommended(known, **parameters), training.encoders.space)
 
 
-def space_of(encoders: Encoders) -> dict[str, Any]:
-    """Return the parameter that says whether samples and classes were encoded to one space."""
-    if "space" not in AnyShotClassifier().get_params():
-        return {}
-    return {"space": "auto" if encoders.are_joint else "separate"}
+def say_space(model: Any, space: str) -> Any:
+    """Tell a model whether samples and classes were encoded to one space."""
+    return model.set_params(space=space) if "space" in model.get_params() else model
 
 
 def learn_in_memory(

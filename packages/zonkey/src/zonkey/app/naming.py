@@ -19,6 +19,7 @@ from ..encoders.texts import is_texts
 from ..errors import Problem
 from ..presets import pretrained
 from ..prototypes import Prototypes
+from .fitting_in_memory import say_space
 from .models import read_rows
 from .prediction import require_top
 from .progress import Progress, Step
@@ -95,23 +96,25 @@ class NamingTask:
         require_top(top, len(known), "classes")
         if self.labeled is not None:
             X, y = self._read_shots(texts, progress)
-            return AnyShotClassifier(known, candidates="all", **self._space).fit(X, y)
+            model = AnyShotClassifier(known, candidates="all")
+            return say_space(model, self.encoders.space).fit(X, y)
         self._require_joint(known)
         return fit_names(known)
 
-    @property
-    def _space(self) -> dict[str, Any]:
-        """The parameter that says whether samples and names have one space."""
-        if "space" not in AnyShotClassifier().get_params():
-            return {}
-        return {"space": "joint" if self.encoders.are_joint else "separate"}
+    def adapt_model(self, model: Any, X: np.ndarray) -> Any:
+        """Return a model after learning from samples without labels."""
+        if not self.is_pretrained and self.labeled is None:
+            model = fit_names(model.prototypes, X)  # where samples lie, as seen from the names
+        return model.adapt(X)
 
     def _require_joint(self, known: Prototypes) -> None:
         """Refuse names alone if they cannot be compared with samples."""
         encoder, other = self.stream.encoder.spec_, self.encoders.text_encoder
         # Two graphs that were named together are a pair, even if they do not say so.
         are_named = None not in (self.encoders.encoder, other)
-        if self.encoders.are_joint or (are_named and known.n_dimensions == encoder["dimension"]):
+        if self.encoders.space == "joint" or (
+            are_named and known.n_dimensions == encoder["dimension"]
+        ):
             return
         raise Problem(
             "`encoder`",
@@ -168,10 +171,13 @@ def _draw_folds(classes: np.ndarray, judged: np.ndarray) -> np.ndarray:
     return folds
 
 
-def fit_names(known: Prototypes) -> Any:
+def fit_names(known: Prototypes, X: np.ndarray | None = None) -> Any:
     """Return a model that compares samples with the prototypes of classes, in one space."""
+    model = AnyShotClassifier(known, candidates="all")
+    if "space" in model.get_params():
+        return say_space(model, "joint").fit(X)
     # Until classes may be fitted without samples: each prototype is the only sample of its class.
-    model = AnyShotClassifier(candidates="all", preprocessing=None, temperature=0.12)
+    model.set_params(preprocessing=None, temperature=0.12)
     return model.fit(known.matrix, known.labels)
 
 

@@ -112,9 +112,12 @@ class Encoders:
         return (self.model is None or of_texts) and is_texts(source, column, label)
 
     @property
-    def are_joint(self) -> bool:
-        """Whether samples and classes were encoded to one space."""
-        return share_space(self.facts.get(ENCODER), self.facts.get(TEXT_ENCODER))
+    def space(self) -> str:
+        """Whether samples and classes were encoded to one space: a parameter of the model."""
+        specs = [_spec(self.facts.get(role)) for role in (ENCODER, TEXT_ENCODER)]
+        if None in specs:
+            return "auto"
+        return "joint" if share_space(*specs) else "separate"
 
     def prototypes_of(
         self, texts: ClassTexts, stream: Stream | None, templates: Sequence[str] | None = None

@@ -24,6 +24,7 @@ _NAMES = {
 }
 # Options with the same name in all commands; names of one word may be arrays in a file as well
 _COMMON = ("label_column", "features_key", "labels_key", "text_columns", "templates", "device")
+_COMMON += ("text_column",)
 
 
 @contextmanager
