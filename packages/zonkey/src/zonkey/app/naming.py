@@ -110,6 +110,7 @@ class NamingTask:
     def _require_joint(self, known: Prototypes) -> None:
         """Refuse names alone if they cannot be compared with samples."""
         encoder, other = self.stream.encoder.spec_, self.encoders.text_encoder
+        is_as_long = known.n_dimensions == encoder["dimension"]
         # Two graphs that were named together are a pair, even if they do not say so.
         are_named = None not in (self.encoders.encoder, other)
         if self.encoders.space == "joint" or (
@@ -177,7 +178,7 @@ def fit_names(known: Prototypes, X: np.ndarray | None = None) -> Any:
     if "space" in model.get_params():
         return say_space(model, "joint").fit(X)
     # Until classes may be fitted without samples: each prototype is the only sample of its class.
-    model.set_params(preprocessing=None, temperature=0.12)
+    model = AnyShotClassifier(candidates="all", preprocessing=None, temperature=0.12)
     return model.fit(known.matrix, known.labels)
 
 

@@ -227,8 +227,8 @@ def _find_label_texts(text: list[str], sample: dict[str, Any], wanted: Wanted) -
 def _require_width(found: int, source: str, wanted: Wanted, columns: Sequence[str] = ()) -> None:
     if not found:
         raise DataError(
-            f"{source} has no column of numbers next to its labels. Check what was saved; of texts, "
-            "pass the column as `text_column`.",
+            f"{source} has no column of numbers next to its labels. Check what was saved; of "
+            "texts, pass the column as `text_column`.",
             option="text_column",
         )
     if wanted.n_features in (None, found):
