@@ -103,7 +103,7 @@ class NamingTask:
 
     def adapt_model(self, model: Any, X: np.ndarray) -> Any:
         """Return a model after learning from samples without labels."""
-        if not self.is_pretrained and self.labeled is None:
+        if model.prototypes is not None and not self.is_pretrained and self.labeled is None:
             model = fit_names(model.prototypes, X)  # where samples lie, as seen from the names
         return model.adapt(X)
 
@@ -113,9 +113,7 @@ class NamingTask:
         is_as_long = known.n_dimensions == encoder["dimension"]
         # Two graphs that were named together are a pair, even if they do not say so.
         are_named = None not in (self.encoders.encoder, other)
-        if self.encoders.space == "joint" or (
-            are_named and known.n_dimensions == encoder["dimension"]
-        ):
+        if self.encoders.space == "joint" or (are_named and is_as_long):
             return
         raise Problem(
             "`encoder`",
