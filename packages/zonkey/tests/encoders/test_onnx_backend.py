@@ -346,10 +346,13 @@ def test_the_first_token_and_few_tokens(tmp_path):
     write_json(path, pooling="cls", normalize=False)
     vectors = text_backend(f"onnx:{path}").encode(TEXTS)
     np.testing.assert_array_equal(vectors, VECTORS[[6, 6, 6]])
-    write_json(path, pooling="mean", normalize=False, max_tokens=2)
+    write_json(path, pooling="mean", normalize=False, max_tokens=2, space="shared")
     vectors = text_backend(f"onnx:{path}").encode(TEXTS)
     expected = [VECTORS[tokens[:2]].mean(0) for tokens in TOKENS]
     np.testing.assert_allclose(vectors, expected, rtol=1e-5)
+    backend = text_backend(f"onnx:{path}")
+    assert (backend.max_tokens, backend.space) == (1, "shared")  # beside [CLS]
+    assert backend.count_tokens(TEXTS) == [2, 1, 3]
 
 
 def test_a_graph_may_pool_itself(tmp_path):

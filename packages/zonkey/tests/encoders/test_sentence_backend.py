@@ -48,6 +48,8 @@ def test_vectors_are_those_of_the_model(folder):
     assert vectors.dtype == np.float32
     assert (backend.name, backend.n_features) == (f"sentence-transformers:{folder}", 5)
     assert backend.space is None
+    assert backend.max_tokens == 10  # beside [CLS] and [SEP]
+    assert backend.count_tokens(TEXTS) == [2, 1, 4]
     np.testing.assert_allclose(vectors, model.encode(TEXTS), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(backend.encode(TEXTS[1:2]), vectors[1:2], rtol=1e-4, atol=1e-6)
     assert np.abs(vectors[0] - vectors[1]).max() > 1e-3

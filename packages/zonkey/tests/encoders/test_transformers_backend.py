@@ -158,6 +158,8 @@ def test_joint_pairs_share_one_space(models, name):
     images = image_backend(f"transformers:{folder}")
     texts = text_backend(f"transformers:{folder}")
     assert images.space == texts.space is not None
+    assert texts.count_tokens(["a", "a a"])[1] == 2 * texts.count_tokens(["a"])[0]
+    assert 5 < texts.max_tokens < 10
     assert (images.name, images.revision) == (texts.name, texts.revision)
     assert images.n_features == texts.n_features == (6 if name == "clip" else 16)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
