@@ -293,9 +293,10 @@ def encoders(as_json: Annotated[bool, JSON] = False) -> None:
         typer.echo(_line(info.name, kind, info.dimension, size, info.license, info.extra))
     embedded = ", ".join(info.name for info in infos if info.embedded)
     typer.echo(f"Part of the package: {embedded}. Others need a download.")
+    typer.echo("Texts and names must be English, but for multilingual-minilm.")
     typer.echo("By path or name: onnx:..., transformers:..., sentence-transformers:...")
     typer.echo(f"Install an extra by its name:\n{format_install('zonkey', 'NAME')}")
 
 
 def _line(name: str, kind: str, dimension: object, size: str, license: str, extra: str) -> str:
-    return f"{name:<19}{kind:<9}{dimension:>9}  {size:>6}  {license:<12}{extra}"
+    return f"{name:<21}{kind:<9}{dimension:>9}  {size:>6}  {license:<12}{extra}"

@@ -473,8 +473,8 @@ def warn_of_scripts(classes: ClassTexts) -> None:
         warn_user(
             f"Names should be English for the embedded text encoder; {len(foreign)} of "
             f"{len(joined)} are in another script, such as "
-            f"{format_value(str(classes.labels[foreign[0]]))}. Translate them, or choose a "
-            "multilingual encoder."
+            f"{format_value(str(classes.labels[foreign[0]]))}. Translate them, or choose "
+            "multilingual-minilm."
         )
 
 

@@ -156,6 +156,14 @@ _ENCODERS = {
             "MPNet, English sentences",
             "sentence-transformers:sentence-transformers/all-mpnet-base-v2",
         ),
+        _describe_hub(
+            "multilingual-minilm",
+            "text",
+            (384, 471.0),
+            "Apache-2.0",
+            "MiniLM, sentences in 50 languages",
+            "sentence-transformers:sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2",
+        ),
     )
 }
 

@@ -36,8 +36,7 @@ class TextEncoder(
     The weights are loaded at first use, shared by all encoders of the process, and never part of a
     pickle. The vector of a text that is longer than the model takes is the mean over its parts.
 
-    The embedded model knows English only. For other languages, pass a multilingual one, such as
-    `sentence-transformers:paraphrase-multilingual-MiniLM-L12-v2`.
+    The embedded model knows English only. "multilingual-minilm" knows 50 languages.
 
     Parameters
     ----------
