@@ -299,4 +299,4 @@ def encoders(as_json: Annotated[bool, JSON] = False) -> None:
 
 
 def _line(name: str, kind: str, dimension: object, size: str, license: str, extra: str) -> str:
-    return f"{name:<21}{kind:<9}{dimension:>9}  {size:>6}  {license:<12}{extra}"
+    return f"{name:<20}{kind:<9}{dimension:>9}  {size:>6}  {license:<11}{extra}"
