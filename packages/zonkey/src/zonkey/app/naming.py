@@ -26,6 +26,7 @@ from .progress import Progress, Step
 from .sources import SAMPLE_COLUMN, EncodedStream, Encoders
 
 _FOLDS = 5  # of labeled samples
+_ENOUGH = 500  # left-out samples to choose a model on
 
 
 @dataclass(frozen=True)
@@ -141,30 +142,33 @@ def learn_shots(
     """
     own: Any = AnyShotClassifier(known, candidates="all")
     labels, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
-    judged = counts[inverse] > 1
-    right = [0, 0]
-    if judged.any() and len(labels) == len(known):
+    several = counts[inverse] > 1
+    right, n_judged = [0, 0], 0
+    if several.any() and len(labels) == len(known):
         progress(Step("Choosing a model on left-out samples"))
-        folds = _draw_folds(inverse, judged)
+        folds = _draw_folds(inverse, several)
         for fold in range(folds.max() + 1):
+            if n_judged >= _ENOUGH:
+                break
             kept, held = folds != fold, folds == fold
             alone: Any = clone(own)
             models = copy.copy(base).partial_fit(X[kept], y[kept]), alone.fit(X[kept], y[kept])
             for place, model in enumerate(models):
                 right[place] += int((model.predict(X[held]) == y[held]).sum())
+            n_judged += int(held.sum())
     if right[1] <= right[0]:
         return base.partial_fit(X, y)
-    shares = [f"{100 * n / judged.sum():.0f} %" for n in right]
+    shares = [f"{100 * n / n_judged:.0f} %" for n in right]
     note = f"Learned from the shots alone: of left-out ones {shares[1]} are right, {shares[0]} with"
     progress(Step("Learning from labeled samples", note=f"{note} the pretrained model."))
     return own.fit(X, y)
 
 
-def _draw_folds(classes: np.ndarray, judged: np.ndarray) -> np.ndarray:
+def _draw_folds(classes: np.ndarray, several: np.ndarray) -> np.ndarray:
     """Return the fold of each sample, in which it is left out; -1 if it never is."""
     folds = np.full(len(classes), -1)
     order = np.random.default_rng(0).permutation(len(classes))
-    for label in np.unique(classes[judged]):
+    for label in np.unique(classes[several]):
         rows = order[classes[order] == label]
         folds[rows] = np.arange(len(rows)) % _FOLDS
     return folds

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 
@@ -317,7 +318,9 @@ def _read_table(table: OpenTable, path: Path, wanted: _Wanted) -> Texts:
     texts = [_as_text(cell) for cell in cells.pop(text)]
     if not texts:
         raise DataError(f"{file} must have a row per text; it has none. Check what was saved.")
-    labels = None if label is None else np.array([_as_text(cell) for cell in cells.pop(label)])
+    labels = None
+    if label is not None:
+        labels = np.array([normalize("NFC", _as_text(cell)) for cell in cells.pop(label)])
     at = position_of(("split",), [*cells])
     split = None
     if at is not None:
