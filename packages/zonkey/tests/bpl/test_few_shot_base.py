@@ -11,7 +11,7 @@ from sklearn.base import clone
 from zonkey import Moments, Prototypes
 from zonkey.bpl.frame import BaseClasses
 
-X_ALL, Y_ALL = np.concatenate([P.X_new, P.X]), np.concatenate([P.y_new, P.y])
+X_ALL = np.concatenate([P.X_new, P.X])
 OF_BASE = {label: P.prototypes[label] for label in P.seen}
 
 

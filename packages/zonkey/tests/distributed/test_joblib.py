@@ -8,22 +8,10 @@ from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
 from zonkey.streaming.dask import Shared
 from zonkey.testing import linear_problem
 
-RNG = np.random.default_rng(2)
-MEANS = RNG.normal(size=(8, 5))
-Y = np.repeat([f"c{j}" for j in range(8)], 9)
-X = np.repeat(MEANS, 9, axis=0) + 0.5 * RNG.normal(size=(len(Y), 5))
-CLASSES = [f"c{j}" for j in range(6)]
-
 
 def on_workers(function):
     with joblib.parallel_config(backend="dask"):
         return function()
-
-
-def pid():
-    import os
-
-    return os.getpid()
 
 
 def test_a_search_has_the_same_results(client):
