@@ -124,7 +124,7 @@ def photos(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "encoders",
     [
-        ["--encoder", "onnx:a"],
+        ["--encoder", "transformers:a"],
         ["--encoder", "onnx:a", "--text-encoder", "onnx:b"],
         ["--encoder", "onnx:c", "--text-encoder", "onnx:d"],  # named together: a pair
     ],

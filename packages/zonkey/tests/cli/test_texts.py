@@ -211,6 +211,10 @@ def test_each_text_has_a_vector_and_classes_only_if_asked(made, tmp_path):
     by_text = run("embed", made / "train.csv", "--text", "text", "-o", tmp_path / "y.npz")
     assert by_text.startswith("12 texts in ")
     run("fit", rows, classes, "-o", tmp_path / "m.zonkey")
+    run("fit", rows, "-o", tmp_path / "n.zonkey")  # the file names its encoder
+    same = (zonkey.load(tmp_path / f"{name}.zonkey").prototypes_.matrix for name in "mn")
+    np.testing.assert_allclose(*same, atol=0.5)  # other texts of the same classes
+    assert zonkey.model_info(tmp_path / "n.zonkey")["training"]["text_encoder"]["kind"] == "text"
     assert zonkey.load(tmp_path / "m.zonkey").predict([*NEW.values()]).tolist() == [*NEW]
 
 

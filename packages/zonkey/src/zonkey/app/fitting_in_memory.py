@@ -91,7 +91,7 @@ class FitInput:
             return self.encoders.prototypes(self.classes, self.label_column, of=stream)
         assert labels is not None
         found = np.unique(labels[labels != ""])
-        if isinstance(stream, EncodedStream) and not all(map(is_code, found.tolist())):
+        if ENCODER in self.encoders.facts and not all(map(is_code, found.tolist())):
             return self.encoders.prototypes_of(class_texts(found.tolist()), stream), ()
         return Prototypes(found, np.arange(1.0, len(found) + 1)[:, None]), ()  # `has_semantics`
 

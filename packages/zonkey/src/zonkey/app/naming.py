@@ -119,7 +119,7 @@ class NamingTask:
         raise Problem(
             "`encoder`",
             "must be one of a pair with one space, such as clip-vit-b32, to classify by names",
-            f"{encoder['name']} is none",
+            f"{encoder['name']} {'is none' if encoder['space'] is None else 'is half of one'}",
             "Choose another, name its `text_encoder`, or pass labeled samples with `shots`.",
             option=("encoder", "text_encoder", "shots"),
         )

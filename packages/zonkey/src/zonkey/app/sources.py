@@ -206,11 +206,9 @@ class Encoders:
         name, templates = self.text_encoder, self.templates
         if known is not None:
             name, templates = name or known["name"], templates or known.get("templates")
-        elif isinstance(of, TextStream):
-            name = name or of.encoder.model
-        elif isinstance(of, PictureStream):
-            name = name or (of.encoder.model if of.encoder.is_joint else None)
-            if templates is None and _are_names(texts):
+        else:
+            name = name or self._name_for_texts()
+            if isinstance(of, PictureStream) and templates is None and _are_names(texts):
                 templates = [*NAME_TEMPLATES]
         if templates is None and usual is not None:
             templates = [*usual]
@@ -219,6 +217,13 @@ class Encoders:
             spec = encoder.spec_
         self._agree(TEXT_ENCODER, spec, "`text_encoder`" if self.text_encoder else "the one here")
         return encoder
+
+    def _name_for_texts(self) -> str | None:
+        """Return the encoder of the samples if it encodes texts too."""
+        spec = _spec(self.facts.get(ENCODER)) or {}
+        # The graph of texts of a pair in ONNX has a name of its own.
+        is_pair = spec.get("space") is not None and not spec["name"].startswith("onnx:")
+        return (self.encoder or spec["name"]) if spec.get("kind") == "text" or is_pair else None
 
     def _check_embedded(self, role: str, source: str | Path) -> None:
         spec = embedded_spec(source)

@@ -210,11 +210,6 @@ class ImageEncoder(
         }
 
     @property
-    def is_joint(self) -> bool:
-        """Whether the same model gives texts vectors in the space of the features."""
-        return self.spec_["space"] is not None
-
-    @property
     def _n_features_out(self) -> int:
         return self._backend().n_features
 
