@@ -48,7 +48,7 @@ from zonkey.metrics.generalized import harmonic_mean
 from zonkey.model_selection import ZeroShotSearchCV
 
 SHOTS, DRAWS, ALL = (0, 1, 2, 5, 10, 50), 3, 10**9
-BEHIND, MOST_ECE, DETECTED = 0.5, 5.0, 0.95
+BEHIND, MOST_ECE, DETECTED, WIDTH = 0.5, 5.0, 0.95, 170
 Row = dict[str, Any]
 
 
@@ -134,7 +134,7 @@ def stranger_rows(problem: Problem, strangers: np.ndarray, draw: int) -> list[Ro
     X, y, X_test = problem.X[rows], problem.y[rows], problem.X_test
     model = our_model(problem, known, candidates="all").fit(X, y)
     scores = {
-        OURS: model.uncertainty(X_test),
+        OURS: (model.novelty if hasattr(model, "novelty") else model.uncertainty)(X_test),
         "top probability": -model.predict_proba(X_test).max(axis=1),
         "cosine to mean": -(unit(X_test) @ unit(class_means(unit(X), y)).T).max(axis=1),
     }
@@ -386,13 +386,15 @@ def main() -> None:
     jobs = [job for problem in problems for job in shot_jobs(problem, shots, given.draws)]
     jobs += [job for problem in problems for job in class_jobs(problem, given.draws)]
     found = defaultdict(list)
-    for done, (kind, rows) in enumerate(Parallel(given.jobs, return_as="generator")(jobs), 1):
+    # Memory maps would be read as chunks.
+    workers = Parallel(given.jobs, return_as="generator", max_nbytes=None)
+    for done, (kind, rows) in enumerate(workers(jobs), 1):
         found[kind] += rows
         if done % 100 == 0:
             print(f"{done} of {len(jobs)} measurements, {time.perf_counter() - start:.0f} s")
     made = tables(found)
     for heading, rows in made.items():
-        show(heading, rows)
+        show(heading, rows, width=WIDTH)
     record = {
         "seed": 0,
         "draws": given.draws,
@@ -400,9 +402,9 @@ def main() -> None:
         "rows": found,
         "seconds": round(time.perf_counter() - start),
     }
-    print(f"Record: {save('everywhere', record)}")
-    changed = given.only or given.shots or given.quick or given.features or given.draws != DRAWS
-    if not changed:
+    part = given.only or given.shots or given.quick or given.features or given.draws != DRAWS
+    print(f"Record: {save('everywhere_part' if part else 'everywhere', record)}")
+    if not part:
         print(f"Page: {write_page(problems, found, record['seconds'])}")
 
 

@@ -69,16 +69,18 @@ def our_model(problem: Problem, kept: Any = None, **options: Any) -> AnyShotClas
     return presets.recommended(Prototypes(labels, problem.P[labels]), **options)
 
 
-def without_shots(problem: Problem) -> AnyShotClassifier | None:
-    """Return a model that knows nothing but names and, with a shared space, where samples lie."""
+def without_shots(problem: Problem, unlabeled: Any = None) -> AnyShotClassifier | None:
+    """Return a model that knows names and, if given, samples without labels."""
     if problem.pretrained:
         names = np.array(
             [f"{code:03d}" for code in range(problem.n_classes)]
         )  # texts, as ImageNet's
-        return presets.pretrained(classes=Prototypes(names, problem.P))
-    if not (problem.joint and KNOWS_SPACES):
+        model = presets.pretrained(classes=Prototypes(names, problem.P))
+    elif problem.joint and KNOWS_SPACES:
+        model = our_model(problem, candidates="all").fit(unlabeled)
+    else:
         return None
-    return our_model(problem, candidates="all").fit(problem.X[:0], problem.y[:0])
+    return model if unlabeled is None else model.adapt(unlabeled)
 
 
 def ours(task: Task) -> Answer | None:
@@ -88,9 +90,9 @@ def ours(task: Task) -> Answer | None:
 
 
 def ours_adapted(task: Task) -> Answer | None:
-    """Add the test samples without labels; only where there is no shot."""
-    model = None if len(task.X) else without_shots(task.problem)
-    return None if model is None else answer(model.adapt(task.problem.X_test), task)
+    """Learn from names and the test samples without labels; only where there is no shot."""
+    model = None if len(task.X) else without_shots(task.problem, task.problem.X_test)
+    return answer(model, task)
 
 
 def ours_without_names(task: Task) -> Answer | None:

@@ -26,7 +26,7 @@ def in_new_process(file: str, *arguments: Any) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def show(title: str, rows: list[dict[str, Any]]) -> None:
+def show(title: str, rows: list[dict[str, Any]], *, width: int = 120) -> None:
     """Print rows as a table."""
     table = Table(title=title)
     for name in rows[0]:
@@ -35,7 +35,7 @@ def show(title: str, rows: list[dict[str, Any]]) -> None:
         table.add_row(
             *(value if isinstance(value, str) else f"{value:g}" for value in row.values())
         )
-    Console(width=120).print(table)
+    Console(width=width).print(table)
 
 
 def environment() -> dict[str, Any]:
