@@ -142,8 +142,8 @@ def encode_paths(model: Any, X: Any) -> Any:
     if encode is None:
         path = X[0] if is_list else X
         raise ValueError(
-            f"X must be an array of samples; got the path {os.fspath(path)!r}, and "
-            f"{type(estimator).__name__} knows no encoder of pictures. Encode them first."
+            f"X must be an array of samples; got the path or text {os.fspath(path)!r}, "
+            f"and {type(estimator).__name__} knows no encoder. Encode pictures and texts first."
         )
     return encode(X)
 

@@ -66,9 +66,9 @@ def save(
     model : estimator or Pipeline
         Fitted classifier of zonkey, or a pipeline of one and transformers: `FeatureNormalizer`,
         `WithinClassWhitener`, and scikit-learn's `Normalizer`, `StandardScaler` and `PCA`. Of an
-        `ImageEncoder` in front, the file keeps the name and revision, not the weights; `load`
-        refuses another revision. `model.save(path)` does the same. Arrays on a device are copied
-        to the host.
+        `ImageEncoder` or `TextEncoder` in front, the file keeps the name and revision, not the
+        weights; `load` refuses another revision. `model.save(path)` does the same. Arrays on a
+        device are copied to the host.
     path : str or path-like
         File to write; `.zonkey` is the usual ending.
     notes : str, default=None
@@ -122,8 +122,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     estimator or Pipeline
-        The fitted model, in NumPy arrays. If the file names the encoder of its pictures, `predict`
-        and the like also take the path of a picture, a folder or an archive.
+        The fitted model, in NumPy arrays. If the file names the encoder of its samples, `predict`
+        and the like also take the path of a picture, a folder or an archive, or, if they are texts,
+        a list of them or the path of their file.
 
     Raises
     ------
