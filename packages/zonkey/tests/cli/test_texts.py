@@ -251,6 +251,10 @@ def test_long_and_blank_texts_are_told(made, tmp_path):
         ),
         ("fit {}/train.csv --encoder efficientnet-lite0", "--encoder must encode texts;"),
         ("classify {}/lines.txt", "--classes must be named; got none. Pass --classes or --shots."),
+        (
+            "classify {}/new.csv --classes a,b --label-column story",
+            "--label-column must name a column of new.csv; got 'story'",
+        ),
         ("embed {}/said.csv --label-column said -o x.npz", "Or pass --classes for one vector per"),
         ("evaluate {}/m.zonkey {}/said.csv", "must have a column of labels"),
         ("predict {}/m.zonkey {}/new.csv --reject-below 2", "less than or equal to 1"),

@@ -51,7 +51,10 @@ class NamingTask:
         stream: EncodedStream
         if text_column is not None or is_texts(source, None, label_column):
             encoder = encoders.texts()
-            stream = TextStream(source, encoder, text_column=text_column, **wanted)
+            needed = label_column is not None and shots is None  # else the shots may have it alone
+            stream = TextStream(
+                source, encoder, with_labels=needed, text_column=text_column, **wanted
+            )
             encoders.facts[SAMPLE_COLUMN] = column = stream.items.column
             if shots is not None:
                 column = column if has_column(shots, column) else None
