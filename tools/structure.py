@@ -35,7 +35,7 @@ DECAY_FACTOR = 0.99  # of alpha_t = 0.99^t alpha, which only the loop of Algorit
 # smaller. A package that is not named here has the limit of "other".
 PACKAGE_LINES = {
     "(files)": 2_640,
-    "anyshot": 3_900,
+    "anyshot": 4_080,
     "app": 3_500,
     "bpl": 5_750,
     "cli": 1_700,
