@@ -67,6 +67,15 @@ def test_the_solution_minimizes_the_objective(size, strength):
         assert naive_objective(*other, *problem) >= found * (1 - 1e-6)
 
 
+@pytest.mark.parametrize("length", [1e-3, 20.0])
+def test_the_length_of_samples_does_not_matter(length):
+    X, *rest = drawn(seed=4)
+    problem = length * X, *rest, 1e-3
+    W, b = fit_pulled(*problem)
+    at_start = np.abs(slopes(problem[3], problem[4], *problem)).max()
+    assert np.abs(slopes(W, b, *problem)).max() <= 3e-3 * at_start
+
+
 @pytest.mark.parametrize("n", [60, 12])
 def test_the_solution_is_that_of_scikit_learn(n):
     X, codes, weights, start, intercepts = drawn(n, 20, 5, seed=2)
@@ -147,7 +156,7 @@ def test_all_parts_of_a_large_problem_count():
     assert np.abs(gradient).max() < 1e-4
 
 
-@pytest.mark.parametrize("strength", [1e-2, 1e-5])
+@pytest.mark.parametrize("strength", [1e-2, 1e-5, 1e-9])
 def test_single_precision_gives_the_same_probabilities(strength):
     problem = drawn(50, 12, 5)
     single = [M if M is problem[1] else M.astype(np.float32) for M in problem]
