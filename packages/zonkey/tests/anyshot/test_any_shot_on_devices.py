@@ -32,7 +32,7 @@ def fitted(parameters, place=np.asarray, dtype="float64"):
 
 def assert_same(model, expected, library, digits=1e-8, rows=EVERY):
     placed = library(rows)
-    for method in ("decision_function", "predict_proba", "uncertainty", "embed"):
+    for method in ("decision_function", "predict_proba", "uncertainty", "novelty", "embed"):
         wanted = getattr(expected, method)(rows)
         found = library.numpy(getattr(model, method)(placed))
         assert found.dtype == wanted.dtype

@@ -172,7 +172,15 @@ def test_further_samples_in_chunks(preprocessing):
 
 @pytest.mark.parametrize(
     "method",
-    ["predict", "predict_top", "predict_proba", "decision_function", "uncertainty", "embed"],
+    [
+        "predict",
+        "predict_top",
+        "predict_proba",
+        "decision_function",
+        "uncertainty",
+        "novelty",
+        "embed",
+    ],
 )
 def test_predictions_in_chunks(method, tmp_path):
     fitted = model(reject_below=0.3).fit(X, NAMES[CODES])

@@ -138,7 +138,7 @@ def test_samples_whose_scores_are_not_finite(large, to_array):
     X = to_array(TOO_LARGE)
     methods = ["predict", "predict_top", "decision_function"]
     if hasattr(model, "predict_proba"):
-        methods += ["predict_proba", "uncertainty"]
+        methods += ["predict_proba", "uncertainty", "novelty"]
     for name in methods:
         with refused(ValueError, "Scores of samples must be finite", "3e+38", "Scale X"):
             getattr(model, name)(X)

@@ -230,8 +230,8 @@ CONTRADICTIONS = {
         "'new' must be a number",
     ),
     "rejection": (
-        with_part("state/_state/settings/rejection/below", "x"),
-        "'reject_below' must be a number",
+        with_part("parameters/reject_below", "x"),
+        "`reject_below` must be a number",
     ),
     "settings": (with_part("state/_state/settings", 0.5), "contradict each other"),
     "huge centers": (with_array("adapted/centers", lambda C: 1e300 * C), "must be finite"),

@@ -11,13 +11,12 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import Array, is_device_array, namespace, place_like, to_numpy
+from ..arrays import Array, is_device_array, namespace, place_like
 from ..bpl.kernels import KERNELS
 from ..constraints import AnyLibraryMixin, check_semantics, require_memory, validate_samples
-from ..inference.predict import ProbabilityMixin
 from ..inference.projection import SemanticMixin
-from ..inference.scorer import Scorer
-from ..labels import as_labels, check_count, encode_labels, place_labels
+from ..inference.scorer import Rejection, Scorer
+from ..labels import as_labels, encode_labels, place_labels
 from ..parameters import Constraint, Count, Interval, Options
 from ..persistence.checks import require_finite, require_number, require_that
 from ..persistence.model import Learned
@@ -26,11 +25,12 @@ from ..samples import require_scale
 from ..streaming.accept import as_chunks
 from ..threads import multiply
 from .fitting import fit_state, freeze_candidates
+from .novelty import NoveltyMixin
 from .sources import read_more
 from .state import BY_SHOTS, AnyShotState, Shots
 
 
-class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEstimator):
+class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstimator):
     """Zero-shot, few-shot and many-shot classification by one posterior per class.
 
     Features are power-transformed, centered, scaled to unit length and whitened within classes.
@@ -84,7 +84,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
         held-out classes and samples, and depends on the number of samples of the candidates.
     reject_below : float, default=None
         `predict` returns `reject_label` if the highest probability is below this number in
-        [0, 1].
+        [0, 1]. May be set after `fit`, like `reject_label`.
     reject_label : label, default=None
         Label of rejected samples. None: "unknown" for text labels, -1 for numbers.
     adapt_temperature : float or "auto", default="auto"
@@ -396,41 +396,6 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
         require_scale(X, "Unlabeled samples")
         return self._copy_with(self.state_.adapt(self.state_.prepare(X)))
 
-    def most_informative(self, X: Any, n: int) -> np.ndarray:
-        """Choose the samples whose labels would help most.
-
-        The most uncertain sample comes first; each next one is uncertain and unlike those before.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples without labels.
-        n : int
-            Number of samples to choose.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Positions of the samples, best first.
-        """
-        n = check_count("n", n, 1)
-        require_memory(X)
-        value = to_numpy(self.uncertainty(X)).astype(np.float64)
-        if n > len(value):
-            raise ValueError(
-                f"`n` must be at most the number of samples, {len(value)}; got {n}. Ask for fewer."
-            )
-        Z = to_numpy(self.state_.prepare(self._validate(X))).astype(np.float64)
-        Z /= np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), 1e-12)
-        chosen: list[int] = []
-        novelty = np.ones(len(value))
-        for _ in range(n):
-            gain = value * novelty
-            gain[chosen] = -1.0
-            chosen.append(int(gain.argmax()))
-            novelty = np.minimum(novelty, 1 - np.clip(Z @ Z[chosen[-1]], 0, 1))
-        return np.array(chosen)
-
     # What follows from the state.
 
     @property
@@ -443,7 +408,8 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, ProbabilityMixin, BaseEs
     def scorer_(self) -> Scorer:
         """Everything that prediction reads."""
         check_is_fitted(self)
-        return self._scorer
+        self.__constraints__["reject_below"].check("reject_below", self.reject_below)
+        return self._scorer.reject(Rejection(self.reject_below, self.reject_label))
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_scorer" in vars(self)

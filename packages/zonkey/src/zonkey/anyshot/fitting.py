@@ -11,7 +11,6 @@ from sklearn.utils import check_random_state
 from ..arrays import Array, is_device_array, place_like, to_numpy
 from ..constraints import check_labeled, check_semantics
 from ..inference.projection import choose_labels
-from ..inference.scorer import Rejection
 from ..labels import as_labels, format_labels, format_value, require_same_kind, warn_user
 from ..parameters import check_parameters, is_auto
 from ..prototypes import Prototypes
@@ -244,7 +243,6 @@ def _freeze_settings(model: Any, seed: int) -> FitSettings:
         n_shots=model.n_shots,
         adapt_temperature=model.adapt_temperature,
         adapt_weight=model.adapt_weight,
-        rejection=Rejection(model.reject_below, model.reject_label),
         seed=seed,
     )
 

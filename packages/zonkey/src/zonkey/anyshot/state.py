@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import Array, namespace, place_like, to_numpy
 from ..inference.projection import choose_labels
-from ..inference.scorer import LinearScores, Rejection, Scorer
+from ..inference.scorer import LinearScores, Scorer
 from ..labels import as_labels, format_labels, require_same_kind
 from ..parameters import is_auto
 from ..persistence.checks import require_finite, require_number, require_shape, require_that
@@ -39,8 +39,6 @@ class FitSettings:
         Samples per new class that parameters were chosen for.
     adapt_temperature, adapt_weight : float or "auto"
         How `adapt` counts unlabeled samples.
-    rejection : Rejection
-        Which predictions are replaced.
     seed : int
         Seed of simulated tasks.
     """
@@ -50,8 +48,12 @@ class FitSettings:
     n_shots: int
     adapt_temperature: Any
     adapt_weight: Any
-    rejection: Rejection
     seed: int
+
+    @classmethod
+    def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
+        """Leave out the rejection of older files, which follows from parameters."""
+        return {name: part for name, part in parts.items() if name != "rejection"}
 
     def __zonkey_validate__(self) -> None:
         require_number("n_shots", self.n_shots, 0)
@@ -109,7 +111,6 @@ class AnyShotState:
             n_shots=found["_n_shots"],
             adapt_temperature=temperature,
             adapt_weight=weight,
-            rejection=found["_rejection"],
             seed=seed,
         )
         settings.__zonkey_validate__()
@@ -198,7 +199,6 @@ class AnyShotState:
             seen=self.seen,
             candidates=self.targets,
             temperature=self._temperature_of(rows),
-            rejection=self.settings.rejection,
             transform=None if self.preprocessing is None else self.prepare,
         )
 

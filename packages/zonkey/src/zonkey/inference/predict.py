@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from numbers import Real
 from typing import Any, cast
 
@@ -273,12 +272,9 @@ class ProbabilityMixin(ExplainedMixin):
                 f"`below` must be a probability in [0, 1] or None; got {format_value(below)}. Pass "
                 "0.5, for example."
             )
-        rejection = Rejection(below, label)
         if below is not None:
-            rejection.check_label(to_numpy(self.classes_))
-        settings = replace(self.state_.settings, rejection=rejection)
-        state = replace(self.state_, settings=settings)
-        return self._copy_with(state, reject_below=below, reject_label=label)
+            Rejection(below, label).check_label(to_numpy(self.classes_))
+        return self._copy_with(self.state_, reject_below=below, reject_label=label)
 
     @accept_chunks
     def predict_proba(self, X: Any) -> Array:

@@ -1,7 +1,7 @@
 """Score samples: one frozen `Scorer` per fitted model, mostly by squared distances to centers.
 
-`fit` fixes everything that prediction reads: candidates, scores, penalty, temperature and
-rejection. Parameters that are set later have no effect before the next `fit`.
+`fit` fixes everything that prediction reads: candidates, scores, penalty and temperature.
+Parameters that are set later have no effect before the next `fit`, except those of the rejection.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ _STORED = ("labels", "form", "penalties", "seen", "candidates", "prototypes", "o
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """Everything that prediction reads, as fixed by `fit`. Labels are on the host.
+    """Everything that prediction reads. Labels are on the host.
 
     Attributes
     ----------
@@ -348,6 +348,10 @@ class Scorer:
         return self.rejection.apply(
             predicted, xp.concat(highest) < self.rejection.below, self.labels
         )
+
+    def reject(self, rejection: Rejection) -> Scorer:
+        """Return a scorer that rejects other samples."""
+        return self if rejection == self.rejection else replace(self, rejection=rejection)
 
     def map_samples(self, X: Array) -> Array:
         """Return the vectors that are compared."""

@@ -240,6 +240,7 @@ def inference_calls(model: Any, p: ZeroShotProblem) -> dict[str, tuple[Any, ...]
         "with_shots": (p.X_new, p.y_new),
         "adapt": (p.X_new,),
         "uncertainty": (p.X_new,),
+        "novelty": (p.X_new,),
         "most_informative": (p.X_new, 3),
         "explain": (p.X_new[0],),
     }

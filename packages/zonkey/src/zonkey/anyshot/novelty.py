@@ -1,0 +1,127 @@
+"""Which samples are unlike what a model knows: no candidate is near, or a label would help.
+
+A sample of none of the candidates is far from all of their centers. How far samples of a candidate
+are depends on features and preprocessing, and rare directions make some samples far from
+everything. So the distance is compared with that to the mean m of the centers of seen classes,
+
+    novelty(x) = min_j ||z - c_j||^2 / ||z - m||^2,
+
+with the preprocessed sample z and the centers c_j of the candidates. It depends on differences of
+centers only: a shift that all have in common, as of classes that were predicted from others, does
+not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, epsilon, namespace, place_like, to_numpy
+from ..constraints import require_memory
+from ..inference.predict import ProbabilityMixin
+from ..inference.scorer import LinearScores, Scorer
+from ..labels import check_count
+from ..streaming.accept import accept_chunks
+from .state import AnyShotState
+
+
+class NoveltyMixin(ProbabilityMixin):
+    """Samples of none of the candidates, and samples whose labels would help."""
+
+    @accept_chunks
+    def novelty(self, X: Any) -> Array:
+        """Return how unlike all candidates each sample is.
+
+        It tells samples of none of the candidates from others better than low probabilities do:
+        probabilities compare candidates with each other, and add up to 1 for any sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Squared distance to the nearest center, divided by that to the mean center of seen
+            classes: 0 at a center, about 1 if no candidate is nearer than the mean. What samples
+            of the candidates reach depends on the data and on the number of training samples, so
+            take a threshold from samples of known classes that were not in `fit`, such as
+            ``np.quantile(model.novelty(X_known), 0.95)``.
+        """
+        X = self._validate(X)
+        return namespace(X).concat(list(make_novelty(self.state_).finite_blocks(X)))
+
+    def most_informative(self, X: Any, n: int) -> np.ndarray:
+        """Choose the samples whose labels would help most.
+
+        The most uncertain sample comes first; each next one is uncertain and unlike those before.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples without labels.
+        n : int
+            Number of samples to choose.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positions of the samples, best first.
+        """
+        n = check_count("n", n, 1)
+        require_memory(X)
+        value = to_numpy(self.uncertainty(X)).astype(np.float64)
+        if n > len(value):
+            raise ValueError(
+                f"`n` must be at most the number of samples, {len(value)}; got {n}. Ask for fewer."
+            )
+        Z = to_numpy(self.state_.prepare(self._validate(X))).astype(np.float64)
+        Z /= np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), 1e-12)
+        chosen: list[int] = []
+        unlike = np.ones(len(value))
+        for _ in range(n):
+            gain = value * unlike
+            gain[chosen] = -1.0
+            chosen.append(int(gain.argmax()))
+            unlike = np.minimum(unlike, 1 - np.clip(Z @ Z[chosen[-1]], 0, 1))
+        return np.array(chosen)
+
+
+def make_novelty(state: AnyShotState) -> Scorer:
+    """Return a scorer whose blocks are the novelty of each sample."""
+    xp, labels, middle = namespace(state.centers), state.find_candidates(), find_middle(state)
+    rows = place_like(np.searchsorted(state.evidence.labels, labels), state.centers)
+    centers = xp.take(state.centers, rows, axis=0)
+    if state.adapted is not None:
+        centers, _ = state.adapted.apply(labels, centers, xp.zeros_like(centers[:, 0]))
+
+    def compute(form: LinearScores, X: Array) -> Iterator[Array]:
+        Z = state.prepare(X)
+        return compare_distances(form, Z - namespace(Z).astype(place_like(middle, Z), Z.dtype))
+
+    return Scorer(labels, LinearScores.from_distances(centers - middle), compute=compute)
+
+
+def find_middle(state: AnyShotState) -> Array:
+    """Return the mean center of classes with samples; of all known classes if these are too few."""
+    evidence, xp = state.evidence, namespace(state.centers)
+    used = (evidence.counts > 0) & ~evidence.is_foreign
+    used = used if used.sum() > 1 else ~evidence.is_hidden
+    rows = place_like(np.flatnonzero(used), state.centers)
+    return xp.mean(xp.take(state.centers, rows, axis=0), axis=0)
+
+
+def compare_distances(form: LinearScores, Z: Array) -> Iterator[Array]:
+    """Yield ||z - c||^2 / ||z||^2 of the nearest center c, for blocks of rows of Z."""
+    xp, start = namespace(Z), 0
+    least = epsilon(Z) * (float(namespace(form.constants).max(form.constants)) or 1.0)
+    for scores in form.blocks(Z):
+        block = Z[start : start + scores.shape[0], :]
+        start += scores.shape[0]
+        lengths = xp.sum(block * block, axis=1)
+        lengths = xp.where(lengths > least, lengths, xp.full_like(lengths, least))
+        found = 1 - xp.max(scores, axis=1) / lengths
+        yield xp.where(found < 0, xp.zeros_like(found), found)  # keeps NaN
