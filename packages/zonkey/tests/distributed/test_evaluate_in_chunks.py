@@ -84,13 +84,14 @@ def test_other_classifiers_and_pipelines():
     check_same(evaluate(model, rows, Y[known]), evaluate(model, X[known], Y[known]))
 
 
-def test_samples_of_other_classes_are_left_out_with_a_warning():
+def test_samples_of_other_classes_are_strangers():
     y = np.where(np.arange(len(Y)) % 9 == 2, "other", Y)
-    with pytest.warns(UserWarning, match="Left out: 7 of 57 samples"):
+    with pytest.warns(UserWarning, match="Strangers: 7 of 57 samples"):
         expected = evaluate(fitted(), X, y)
-    with pytest.warns(UserWarning, match="Left out: 7 of 57 samples"):
+    with pytest.warns(UserWarning, match="Strangers: 7 of 57 samples"):
         found = evaluate(fitted(), da.from_array(X, chunks=(4, -1)), y)
     check_same(found, expected)
+    assert "auroc_novelty" in found.scores
 
 
 def test_labels_are_needed():

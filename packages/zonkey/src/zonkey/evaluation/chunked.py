@@ -14,17 +14,22 @@ from ..streaming.chunks import Chunked
 from ..streaming.reduce import Pass
 from ..streaming.sources import Chunk, check_chunk, get_labels
 from .answers import Answers, Subject, answers_of
+from .strangers import Strangeness
 
 _DIGEST = 16  # bytes
 
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """Labels and digests of all samples, and the answers of each model to those it knows."""
+    """Labels and digests of all samples, and what each model says of them.
+
+    Answers are to samples of classes under evaluation only.
+    """
 
     y: np.ndarray
     digests: np.ndarray
     answers: list[tuple[dict[str, Answers], np.ndarray | None]]
+    strangeness: list[Strangeness]
 
 
 def answer_chunks(chunks: Chunked, subjects: Sequence[Subject], seen: np.ndarray) -> Answered:
@@ -71,6 +76,7 @@ class _Answering:
         known = np.isin(y, labels)
         X = chunk.X if known.all() else chunk.X[known]
         given = [self._add_names(X), *[X] * (len(self.subjects) - 1)]
+        whole = [self._add_names(chunk.X), *[chunk.X] * (len(self.subjects) - 1)]
         self.found[chunk.number] = {
             "y": y,
             "digests": row_digests(chunk.X),
@@ -78,6 +84,10 @@ class _Answering:
             "models": [
                 _parts_of(*answers_of(one, own, y[known], self.seen))
                 for one, own in zip(self.subjects, given, strict=True)
+            ],
+            "strangeness": [
+                vars(Strangeness.of(one, own, len(y)))
+                for one, own in zip(self.subjects, whole, strict=True)
             ],
         }
 
@@ -118,7 +128,12 @@ class _Answering:
                 )
             )
         y = np.concatenate([chunk["y"] for chunk in chunks if len(chunk["y"])] or [np.empty(0)])
-        return Answered(y, np.concatenate([chunk["digests"] for chunk in chunks]), answers)
+        digests = np.concatenate([chunk["digests"] for chunk in chunks])
+        strangeness = [
+            Strangeness.join([Strangeness(**chunk["strangeness"][i]) for chunk in chunks])
+            for i in range(len(self.subjects))
+        ]
+        return Answered(y, digests, answers, strangeness)
 
     def _add_names(self, X: np.ndarray) -> Any:
         """Return samples with the feature names that the model may require."""

@@ -29,8 +29,10 @@ from .baselines import BASELINES, BaselineData, fit_baselines, training_of
 from .chunked import Answered, answer_chunks, row_digests
 from .measures import N_DRAWS, Figures, measure_figures
 from .result import Evaluation
+from .strangers import Strangeness
 
 _LONGEST = 200  # characters of a parameter in the provenance
+_STRANGER = 2  # kind of a class; 0 is unseen, 1 seen
 _PART = 4096  # rows; fixed, because a value that is not finite changes the hashes of its part
 
 
@@ -63,7 +65,8 @@ def evaluate(
         kept. Or a folder of pictures, if the file of the model names their encoder.
     y : array-like of shape (n_samples,), default=None
         Labels; None if X is a data set or `Chunks`, or a folder with one folder per class. Samples
-        of classes that the model does not know are left out with a warning.
+        of classes that the model does not know are strangers: a warning names them, and figures
+        say how well the model tells them from the others.
     baselines : str or sequence of str, default=()
         Models to compare with: "nearest-mean" and "logistic" (regression), which know seen classes
         only, "ridge" (regression of class means on prototypes) and "paper" (the paper's model as
@@ -139,33 +142,38 @@ def evaluate(
         given = data.training if training is None else training
         learned = training_of(given, data.X, prototypes, subject.seen, subject.labels, seed)
     models = list(_models(subject, names, learned))
-    answers = None
+    answers = strangeness = None
     if chunks is not None:
         found = answer_chunks(chunks, [one for _, one, _ in models], subject.seen)
-        data, answers = _Samples.from_answers(found), found.answers
-    kept = data.restrict_to(subject)
+        data, answers, strangeness = _Samples.from_answers(found), found.answers, found.strangeness
+    kept, is_stranger = data.restrict_to(subject), ~np.isin(data.y, subject.labels)
     if answers is None:
         given = [(one, kept.give_to(one, subject)) for _, one, _ in models]
         answers = [answers_of(*one, kept.y, subject.seen) for one in given]
+    if strangeness is None and is_stranger.any():
+        given = [(one, data.give_to(one, subject)) for _, one, _ in models]
+        strangeness = [Strangeness.of(*one, len(data.y)) for one in given]
     classes, class_of = np.unique(kept.y, return_inverse=True)
     is_seen = np.isin(classes, subject.seen)
     mixed = 0 < len(subject.seen) < len(subject.labels)
     figures = [
         Figures(
             name,
-            *own,
+            *answers[i],
             kept.y,
             is_seen[class_of],
             mixed=mixed,
             k=k,
             notes=notes,
+            strangers=strangeness[i].figures(is_stranger) if strangeness else None,
         )
-        for (name, _, notes), own in zip(models, answers, strict=True)
+        for i, (name, _, notes) in enumerate(models)
     ]
+    others, other_of = np.unique(data.y[is_stranger], return_inverse=True)
+    drawn = np.concatenate([class_of, len(classes) + other_of])
+    kinds = np.concatenate([is_seen.astype(int), np.full(len(others), _STRANGER)])
     return Evaluation(
-        models=tuple(
-            measure_figures(figures, class_of, is_seen, confidence=float(confidence), seed=seed)
-        ),
+        models=tuple(measure_figures(figures, drawn, kinds, float(confidence), seed)),
         classes=classes,
         is_seen=is_seen,
         class_of=class_of,
@@ -273,8 +281,9 @@ class _Samples:
                 "add the classes to the model."
             )
         warn_user(
-            f"Left out: {what}, which are not among the {len(subject.labels)} classes under "
-            "evaluation. Correct the labels, or add the classes to the model.",
+            f"Strangers: {what}, which are not among the {len(subject.labels)} classes under "
+            "evaluation; accuracies leave them out. If the model should know them, correct the "
+            "labels, or add the classes to the model.",
         )
         X = None if self.X is None else take_rows(self.X, np.flatnonzero(known))
         return replace(self, X=X, y=self.y[known])

@@ -17,11 +17,24 @@ from ..metrics.calibration import confidence_bins
 from ..metrics.generalized import class_shares, curve_of_margins, harmonic_mean
 from ..metrics.intervals import class_bootstrap, interval_of
 from .answers import SETS, Answers
+from .strangers import DETECTED, StrangerFigures, divide
 
 N_BINS = 15
 N_DRAWS = 1000
-_AMONG = {"unseen": "among unseen", "seen": "among seen", "all": "among all"}
-_TITLES = {"acc_s": "acc_s", "acc_u": "acc_u", "hm": "HM", "ausuc": "AUSUC"}
+_AMONG = {
+    "unseen": "among unseen",
+    "seen": "among seen",
+    "all": "among all",
+    "strangers": "of strangers",
+}
+_TITLES = {
+    "acc_s": "acc_s",
+    "acc_u": "acc_u",
+    "hm": "HM",
+    "ausuc": "AUSUC",
+    "auroc_novelty": "AUROC of novelty",
+    "false_rejections": f"rejected at {100 * DETECTED:g} % of strangers",
+}
 _WORDS = {
     "accuracy": "accuracy",
     "ece": "ECE",
@@ -42,8 +55,15 @@ _MEANINGS = {
     "often such answers are right; 0 is best",
     "rejected": "share of samples without an answer, because their highest probability is too low",
     "selective_accuracy": "share of correct answers among those given",
+    "auroc_novelty": "how often a sample of none of the classes (a stranger) is more novel than "
+    "one of the classes; 50 % is a guess",
+    "false_rejections": "share of samples of the classes that are rejected with them if the "
+    f"threshold of the novelty rejects {100 * DETECTED:g} % of the strangers",
 }
-_ORDER = ("accuracy", "acc_s", "acc_u", "hm", "ausuc", "hit", "ece", "rejected", "selective")
+_ORDER = (
+    *("accuracy", "acc_s", "acc_u", "hm", "ausuc", "hit", "ece", "rejected", "selective"),
+    *("auroc", "false"),
+)
 
 
 def title_of(measure: str) -> str:
@@ -120,6 +140,9 @@ class Figures:
         Values of k in hit@k.
     notes : tuple of str
         What a reader of the figures should know.
+    strangers : StrangerFigures or None
+        Figures of further samples, of classes that the model does not know. Their counts follow
+        those of the others.
     """
 
     def __init__(
@@ -133,8 +156,9 @@ class Figures:
         mixed: bool,
         k: Sequence[int],
         notes: tuple[str, ...] = (),
+        strangers: StrangerFigures | None = None,
     ) -> None:
-        self.name, self.answers, self.notes = name, answers, notes
+        self.name, self.answers, self.notes, self._strangers = name, answers, notes, strangers
         self._n = len(y)
         self._ratios: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._gaps: dict[str, tuple[csr_array, np.ndarray]] = {}
@@ -188,8 +212,9 @@ class Figures:
 
     def values(self, counts: np.ndarray) -> dict[str, np.ndarray]:
         """Return the figures for each row of counts; NaN where none of their samples counts."""
+        every, counts = counts, counts[:, : self._n]
         found = {
-            name: _divide(counts @ numerator, counts @ denominator)
+            name: divide(counts @ numerator, counts @ denominator)
             for name, (numerator, denominator) in self._ratios.items()
         }
         if self._has_both:
@@ -198,13 +223,17 @@ class Figures:
             found["ausuc"] = self._areas(counts)
         for name, (gaps, inside) in self._gaps.items():
             sizes = np.abs(gaps.T @ counts.T).sum(axis=0)
-            found[name] = _divide(sizes, counts @ inside)
+            found[name] = divide(sizes, counts @ inside)
+        if self._strangers is not None:
+            found |= self._strangers.values(every)
         return {name: np.clip(found[name], 0.0, 1.0) for name in sorted(found, key=place_of)}
 
     def sizes(self) -> dict[str, int]:
         """Return the number of samples that each figure is based on."""
         inside = {name: pair[1] for name, pair in (self._ratios | self._gaps).items()}
         sizes = {name: int(np.count_nonzero(mask)) for name, mask in inside.items()}
+        if self._strangers is not None:
+            sizes |= self._strangers.sizes()
         return sizes | dict.fromkeys(("hm", "ausuc"), self._n)
 
     def _areas(self, counts: np.ndarray) -> np.ndarray:
@@ -218,14 +247,16 @@ class Figures:
 def measure_figures(
     figures: Sequence[Figures],
     class_of: np.ndarray,
-    is_seen_class: np.ndarray,
-    *,
+    kind_of_class: np.ndarray,
     confidence: float,
     seed: int,
 ) -> list[Measured]:
-    """Return figures with intervals of several models, all from the same resamples."""
+    """Return figures with intervals of several models, all from the same resamples.
+
+    Classes are resampled among those of their kind: seen, unseen or strangers.
+    """
     draws: list[list[dict[str, np.ndarray]]] = [[] for _ in figures]
-    for counts in class_bootstrap(class_of, is_seen_class, N_DRAWS, seed):
+    for counts in class_bootstrap(class_of, kind_of_class, N_DRAWS, seed):
         for own, model in zip(draws, figures, strict=True):
             own.append(model.values(counts))
     once = np.ones((1, len(class_of)))
@@ -250,12 +281,3 @@ def measure_figures(
             )
         )
     return results
-
-
-def _divide(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
-    return np.divide(
-        numerators,
-        denominators,
-        out=np.full(len(numerators), np.nan),
-        where=denominators > 0,
-    )

@@ -41,8 +41,11 @@ class Evaluation:
     harmonic mean, and ``ausuc`` the area under the curve of both for all penalties of seen classes.
     ``hit@5_unseen``, ``ece_unseen`` (expected calibration error), ``rejected_unseen`` and
     ``selective_accuracy_unseen`` (accuracy of what is not rejected) exist for the candidates
-    ``unseen``, ``seen`` and ``all``. A figure is absent if the model or the samples do not allow
-    it.
+    ``unseen``, ``seen`` and ``all``. ``auroc_novelty`` is how often a sample of a class that the
+    model does not know (a stranger) is more novel than one of a class that it knows,
+    ``false_rejections`` the share of the latter above the novelty that 95 % of the strangers reach,
+    and ``rejected_strangers`` the share of strangers that `predict` rejects. A figure is absent if
+    the model or the samples do not allow it.
 
     Parameters
     ----------
