@@ -40,6 +40,18 @@ def test_evaluate_is_the_library(files, tmp_path, name):
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
+def test_labels_of_no_class_are_strangers(files, tmp_path):
+    labels = ["other", *TEST[1:3], "other", *TEST[4:]]
+    frame = table(TEST, 3).assign(label=labels)
+    frame.to_csv(tmp_path / "some.csv", index=False)
+    with pytest.warns(UserWarning, match="Strangers: 2 of"):
+        found = app.evaluate(files / "model.zonkey", tmp_path / "some.csv", reject_below=0.5)
+    model = zonkey.load(files / "model.zonkey").with_rejection(0.5)
+    X = frame[FEATURES].to_numpy()
+    assert found.scores["rejected_strangers"] == np.mean(model.predict(X[[0, 3]]) == "unknown")
+    assert 0 <= found.scores["auroc_novelty"] <= 1
+
+
 def test_rows_marked_test_and_labels_that_are_there(files, tmp_path):
     path, X, y, marks = split_table(tmp_path)
     model, test = zonkey.load(files / "model.zonkey"), marks == "test"

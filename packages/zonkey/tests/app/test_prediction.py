@@ -10,6 +10,7 @@ import pytest
 import zonkey
 from model_files import FEATURES, LOOKS, MATRIX, SEEN, TEST, TRAIN, UNSEEN, files, samples, table
 from zonkey import app
+from zonkey.errors import Problem
 from zonkey.files.classes import read_prototypes
 
 __all__ = ["files"]
@@ -52,6 +53,17 @@ def test_answers_stand_beside_the_other_columns(files, tmp_path, name):
         for i, column in enumerate(probas):
             np.testing.assert_allclose(found[column], P[:, i], atol=2e-6)
     assert {path.suffix for path in tmp_path.iterdir()} == {*READERS}
+
+
+@pytest.mark.parametrize("options", [{}, {"top": 2}, {"proba": True}], ids=str)
+def test_novelty_is_the_last_column(files, options):
+    found = app.predict(files / "model.zonkey", files / "test.csv", novelty=True, **options)
+    assert found.columns[-1] == "novelty"
+    assert len(found.columns) == 5 + 2 * ("top" in options) + ("proba" in options)
+    expected = zonkey.load(files / "model.zonkey").novelty(samples(TEST, 2))
+    np.testing.assert_allclose(found.answers["novelty"], expected, atol=2e-6)
+    with pytest.raises(Problem, match="`novelty` needs the recommended model"):
+        app.predict(files / "paper.zonkey", files / "test.csv", novelty=True)
 
 
 def test_blocks_are_the_same(files, tmp_path):

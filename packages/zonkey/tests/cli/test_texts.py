@@ -111,6 +111,8 @@ def test_the_least_probability_of_an_answer(made):
     found = pd.read_csv(StringIO(run(*options, "--reject-below", below - 1e-6)))["predicted"]
     assert (found == "unknown").tolist() == (sure < below).tolist()
     assert (found == "unknown").sum() == 1
+    novelty = pd.read_csv(StringIO(run(*options, "--novelty")))["novelty"]
+    assert (novelty > 0).all()
 
 
 # With labels

@@ -95,6 +95,7 @@ def classify(
     adapt: bool = False,
     top: int = 1,
     proba: bool = False,
+    novelty: bool = False,
     reject_below: float | None = None,
     save: str | Path | None = None,
     on_error: str = "raise",
@@ -132,6 +133,8 @@ def classify(
         Number of best classes.
     proba : bool, default=False
         Whether probabilities of these classes are written too.
+    novelty : bool, default=False
+        Whether to write how unlike all classes each sample is.
     reject_below : float, default=None
         Probability in [0, 1] below which the answer is "unknown".
     save : str or Path, default=None
@@ -174,7 +177,7 @@ def classify(
     blocks = watch_blocks(naming.stream, "Classifying", progress)
     if adapt:
         model, blocks = _adapt_model(model, naming, progress)
-    names = answer_names(top, with_top=top > 1, with_proba=proba)
+    names = answer_names(top, with_proba=proba, with_novelty=novelty)
     found = Classification(joined=joined, answers={} if output is None else None)
     spelled = {fold_name(label): label for label in model.classes_.tolist()}
     with open_output(output, format, found.answers) as write:

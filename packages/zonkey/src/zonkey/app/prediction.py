@@ -21,7 +21,7 @@ from .targets import check_ending, check_target
 from .writing import Columns, Output, open_output, require_free
 
 OUTPUT_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".npz")
-_DIGITS = 6  # of probabilities
+_DIGITS = 6  # of probabilities and of the novelty
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ def predict(
     *,
     top: int = 1,
     proba: bool = False,
+    novelty: bool = False,
     candidates: str | Sequence[str] = (),
     reject_below: float | None = None,
     encoder: str | None = None,
@@ -95,6 +96,8 @@ def predict(
         Number of best classes.
     proba : bool, default=False
         Whether probabilities of these classes are written too.
+    novelty : bool, default=False
+        Whether to write how unlike all classes each sample is.
     candidates : str or sequence of str, default=()
         Classes to choose from: "unseen", "all" or labels; by default those of the model.
     reject_below : float, default=None
@@ -131,7 +134,9 @@ def predict(
     require_top(top, len(loaded.last.classes_), "candidates")
     if proba:
         loaded.require("predict_proba", "`proba`", option="proba")
-    names = answer_names(top, with_top=top > 1, with_proba=proba)
+    if novelty:
+        loaded.require("novelty", "`novelty`", option="novelty")
+    names = answer_names(top, with_proba=proba, with_novelty=novelty)
     keys = {"features_key": features_key, "text_column": text_column}
     stream = loaded.stream(source, format=format, **keys)
     kept: dict[str, list[Any]] | None = {} if output is None else None
@@ -153,11 +158,12 @@ def require_top(top: int, n: int, what: str) -> None:
         raise Problem("`top`", rule, f"got {top}", "Ask for fewer.", option="top")
 
 
-def answer_names(k: int, *, with_top: bool, with_proba: bool) -> list[str]:
-    """Return the names of the columns of answers."""
+def answer_names(k: int, *, with_proba: bool, with_novelty: bool) -> list[str]:
+    """Return the names of the columns of answers; the best class alone is what is predicted."""
     numbers = range(1, k + 1)
-    top = [f"top_{i}" for i in numbers] if with_top else []
-    return ["predicted", *top, *([f"proba_{i}" for i in numbers] if with_proba else [])]
+    top = [f"top_{i}" for i in numbers] if k > 1 else []
+    proba = [f"proba_{i}" for i in numbers] if with_proba else []
+    return ["predicted", *top, *proba, *(["novelty"] if with_novelty else [])]
 
 
 def answer_blocks(
@@ -174,7 +180,9 @@ def _answer(model: Any, X: np.ndarray, names: Sequence[str], k: int) -> Columns:
     steps, last = unwrap(model)
     X = X if steps is None else steps.transform(X)
     found: Columns = {"predicted": last.predict(X)}
-    if len(names) == 1:
+    if "novelty" in names:
+        found["novelty"] = last.novelty(X).astype(np.float64).round(_DIGITS)
+    if k == 1 and "proba_1" not in names:
         return found
     best = np.asarray(last.predict_top(X, k))
     found |= {f"top_{i + 1}": best[:, i] for i in range(k)}

@@ -23,6 +23,7 @@ from .options import (
     LABELS_KEY,
     MODEL,
     NO_CACHE,
+    NOVELTY,
     ON_ERROR,
     PROBA,
     REJECT_BELOW,
@@ -35,6 +36,7 @@ from .options import (
 _TERMS = {
     "hit@": "hit@k: the class is among the k best.",
     "ECE": "ECE: mean gap between probability and accuracy.",
+    "AUROC": "AUROC: how often a stranger is more novel than a sample of the classes.",
 }
 _SOURCE = typer.Argument(
     help="Pictures (a folder, an archive, a csv with paths, one picture), texts (a table with a "
@@ -74,6 +76,7 @@ def predict(
     output: Annotated[str, ANSWERS] = "-",
     top: Annotated[int, TOP] = 1,
     proba: Annotated[bool, PROBA] = False,
+    novelty: Annotated[bool, NOVELTY] = False,
     candidates: Annotated[list[str] | None, _CANDIDATES] = None,
     reject_below: Annotated[float | None, REJECT_BELOW] = None,
     encoder: Annotated[str | None, ENCODER] = None,
@@ -89,8 +92,8 @@ def predict(
     """Write the predicted class of every picture, text or row.
 
     The name of the file, or the columns that are not features, come first, then `predicted`,
-    `top_1`, `top_2`, ... and `proba_1`, `proba_2`, ... No labels are needed. Rows are read and
-    written in blocks: there may be more of them than fit into memory.
+    `top_1`, `top_2`, ..., `proba_1`, `proba_2`, ... and `novelty`. No labels are needed. Rows are
+    read and written in blocks: there may be more of them than fit into memory.
     """
     with one_line_errors(NOTHING):
         to = "jsonl" if as_json else format.value
@@ -105,6 +108,7 @@ def predict(
                 target,
                 top=top,
                 proba=proba,
+                novelty=novelty,
                 candidates=candidates or (),
                 reject_below=reject_below,
                 encoder=encoder,
@@ -175,6 +179,8 @@ def evaluate(
     Accuracies of unseen and seen classes, each with a confidence interval. If SOURCE has a column
     `split`, only rows marked `test` are used. Samples without a label are left out. With
     --reject-below, also the share of samples that are rejected, and the accuracy among the others.
+    If some labels are none of the classes of MODEL, also how well the novelty of these strangers
+    tells them from the other samples.
     """
     with one_line_errors(NOTHING):
         names = _baseline_names(baselines)

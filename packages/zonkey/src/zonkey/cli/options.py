@@ -15,6 +15,7 @@ ANSWERS = typer.Option(
 )
 TOP = typer.Option(min=1, help="Number of best classes to write.")
 PROBA = typer.Option("--proba", help="Write the probabilities of these classes too.")
+NOVELTY = typer.Option("--novelty", help="Write how unlike all classes each sample is: 0 is alike.")
 SUMMARY_JSON = typer.Option(
     "--json", help="Print a summary as JSON; on standard output, the answers as jsonl."
 )

@@ -18,6 +18,7 @@ from .options import (
     JSON,
     LABEL_COLUMN,
     NO_CACHE,
+    NOVELTY,
     ON_ERROR,
     PROBA,
     REJECT_BELOW,
@@ -203,6 +204,7 @@ def classify(
     output: Annotated[str, ANSWERS] = "-",
     top: Annotated[int, TOP] = 1,
     proba: Annotated[bool, PROBA] = False,
+    novelty: Annotated[bool, NOVELTY] = False,
     reject_below: Annotated[float | None, REJECT_BELOW] = None,
     save: Annotated[
         Path | None,
@@ -239,6 +241,7 @@ def classify(
                 adapt=adapt,
                 top=top,
                 proba=proba,
+                novelty=novelty,
                 reject_below=reject_below,
                 save=save,
                 on_error=on_error.value,
