@@ -35,7 +35,7 @@ DECAY_FACTOR = 0.99  # of alpha_t = 0.99^t alpha, which only the loop of Algorit
 # smaller. A package that is not named here has the limit of "other".
 PACKAGE_LINES = {
     "(files)": 2_640,
-    "anyshot": 4_140,
+    "anyshot": 4_170,
     "app": 3_520,
     "bpl": 5_750,
     "cli": 1_700,
@@ -322,11 +322,11 @@ def _is_decay(node: ast.expr, names: set[str]) -> bool:
 
 def measure_sizes() -> Iterator[Row]:
     """Yield the rows about numbers of lines."""
-    yield Row("lines of the library", count_lines(LIBRARY), 39_100)
+    yield Row("lines of the library", count_lines(LIBRARY), 39_300)
     for package, lines in sorted(count_package_lines().items()):
         yield Row(f"  {package}", lines, PACKAGE_LINES.get(package, PACKAGE_LINES["other"]))
     yield Row("lines of the laboratory", count_lines(LABORATORY), 17_450)
-    yield Row("lines of the tests", sum(map(count_lines, TESTS)), 50_800)
+    yield Row("lines of the tests", sum(map(count_lines, TESTS)), 51_000)
     for limit, budget, find in ((600, 0, find_long_files), (60, 3, find_long_functions)):
         kind = "files" if find is find_long_files else "functions"
         yield _count(f"{kind} of more than {limit} lines", find(limit), budget)
