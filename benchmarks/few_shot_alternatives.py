@@ -102,7 +102,7 @@ def mini_imagenet() -> Problem | None:
     early = load_mini_imagenet(folder() / "wrn28_10_train64.npz", novel="val")
     late = load_mini_imagenet(folder() / "wrn28_10.npz", novel="test")
     of_early = parts(early)
-    model = presets.recommended(of_early["prototypes"], n_shots=1)
+    model = presets.recommended(of_early["prototypes"], candidates="unseen", n_shots=1)
     validation = of_early["X"], of_early["y"]
     model.fit(of_early["X_base"], of_early["y_base"], validation=validation)
     chosen = model.best_params_
@@ -285,7 +285,7 @@ def models(problem: Problem) -> dict[str, Any]:
     """Return models without a counterpart; they have their default parameters."""
     moments = Moments(problem.prototypes.normalized()).update(problem.X_base, problem.y_base)
     base = fsl.BaseSamples(problem.X_base, problem.y_base)
-    chosen = {"n_shots": 1, **problem.chosen}
+    chosen = {"candidates": "unseen", "n_shots": 1, **problem.chosen}
     recommended = presets.recommended(problem.prototypes, **chosen)
     recommended.fit(problem.X_base, problem.y_base)
     return {

@@ -39,7 +39,7 @@ def rows_of(name: str, data: Any) -> list[dict[str, Any]]:
     """Return the accuracy on unseen classes by form; parameters are those chosen on float32."""
     rows, chosen = [], {}
     for form, stored in forms(data.X_train).items():
-        model = AnyShotClassifier(data.prototypes, **chosen)
+        model = AnyShotClassifier(data.prototypes, candidates="unseen", **chosen)
         model.fit(stored(data.X_train), data.y_train)
         chosen = model.best_params_
         accuracy = model.score(stored(data.X_test_unseen), data.y_test_unseen)

@@ -70,7 +70,7 @@ def few_shot() -> list[dict[str, Any]]:
     X, y = late.X[late.split.novel], late.y[late.split.novel]
     rows = []
     # One model for any number of shots; few is hardest.
-    model = presets.recommended(early.prototypes, n_shots=1)
+    model = presets.recommended(early.prototypes, candidates="unseen", n_shots=1)
     model.fit(early.X_train, early.y_train, validation=(X_val, y_val))
     for n_shot in (1, 5):
         task = {"n_way": 5, "n_shot": n_shot, "n_query": QUERIES, "rng": np.random.default_rng(0)}
@@ -82,7 +82,7 @@ def few_shot() -> list[dict[str, Any]]:
             (adapted, True, None),
             (adapted, True, 2.0),
         ):
-            used = AnyShotClassifier(late.prototypes, **source.best_params_)
+            used = AnyShotClassifier(late.prototypes, candidates="unseen", **source.best_params_)
             used.fit(late.X_train, late.y_train)
             options = {"n_shot": n_shot, "n_query": QUERIES, "n_trials": TRIALS}
             options |= {"adapt": unlabeled, "concentration": concentration}

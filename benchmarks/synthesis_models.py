@@ -74,7 +74,8 @@ def points_of(grid: dict[str, list[Any]], n_points: int) -> list[dict[str, list[
 def tried(name: str, problem: Problem, n_points: int = N_POINTS) -> dict[str, Any]:
     """Choose the parameters of a model on folds, fit it, and score it on the unseen classes."""
     if name == "recommended":
-        model = presets.recommended(problem.prototypes).fit(problem.X, problem.y)
+        model = presets.recommended(problem.prototypes, candidates="unseen")
+        model.fit(problem.X, problem.y)
         return {"score": model.score(problem.X_unseen, problem.y_unseen)}
     form = MODELS[name]
     Y = np.column_stack([problem.Y, np.ones(len(problem.Y))]) if form.constant else problem.Y

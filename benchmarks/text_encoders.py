@@ -107,7 +107,8 @@ ENCODERS = {
 
 def unseen_accuracy(dataset: datasets.Dataset, names: list[str], encode: Encode) -> float:
     """Return the per-class accuracy on unseen classes, in percent."""
-    model = presets.recommended(Prototypes(dataset.prototypes.labels, encode(names)))
+    known = Prototypes(dataset.prototypes.labels, encode(names))
+    model = presets.recommended(known, candidates="unseen")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # static vectors ignore the order of words
         model.fit(dataset.X_train, dataset.y_train)

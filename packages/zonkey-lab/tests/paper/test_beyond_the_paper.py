@@ -447,7 +447,9 @@ def test_the_any_shot_model_chooses_on_validation_classes(data, name):
     found = select_few_shot(FEW_SHOT[name], view, data, grid={}, n_shot=5, n_trials=None)
     novel = view.split.novel
     fixed = {"worth": 1e6} if name == "prototype alone" else {}
-    model = AnyShotClassifier(view.prototypes, n_shots=1, random_state=0, **fixed)
+    model = AnyShotClassifier(
+        view.prototypes, candidates="unseen", n_shots=1, random_state=0, **fixed
+    )
     model.fit(view.X_train, view.y_train, validation=(view.X[novel], view.y[novel]))
     assert found == {"chosen": FEW_SHOT[name].read_choice(model), "points": []}
     assert ("worth" in found["chosen"]) == (name == "recommended")
@@ -456,7 +458,7 @@ def test_the_any_shot_model_chooses_on_validation_classes(data, name):
 def test_without_validation_classes_the_any_shot_model_holds_out_base_classes(data, run):
     options = {"n_shot": 1, "n_trials": 2}
     found = select_few_shot(FEW_SHOT["recommended"], None, data, grid={}, **options)
-    model = AnyShotClassifier(data.prototypes, n_shots=1, random_state=0)
+    model = AnyShotClassifier(data.prototypes, candidates="unseen", n_shots=1, random_state=0)
     model.fit(data.X_train, data.y_train)
     assert found["chosen"] == FEW_SHOT["recommended"].read_choice(model)
     model = FEW_SHOT["BPL (SFSP1)"]
@@ -503,7 +505,9 @@ def test_one_fitted_model_serves_every_number_of_shots(data):
     options = {"most_shots": 2, "n_repeats": 2}
     results = protocols.measure_all_classes(data, "recommended", GIVEN, 0, **options)
     assert results["shots"] == [0, 1, 2]
-    model = AnyShotClassifier(data.prototypes, n_shots=1, random_state=0, **GIVEN)
+    model = AnyShotClassifier(
+        data.prototypes, candidates="unseen", n_shots=1, random_state=0, **GIVEN
+    )
     model.fit(data.X_train, data.y_train)
     novel = data.split.novel
     expected = large_scale(
@@ -538,7 +542,9 @@ def test_unlabeled_queries_are_those_of_the_trial(data):
     results = protocols.measure_unlabeled_trials(data, "recommended", GIVEN, 5, **options)
     sizes = {"n_way": 4, "n_shot": 1, "n_query": 8}
     assert {name: results[name] for name in sizes} == sizes
-    model = AnyShotClassifier(data.prototypes, n_shots=1, random_state=0, **GIVEN)
+    model = AnyShotClassifier(
+        data.prototypes, candidates="unseen", n_shots=1, random_state=0, **GIVEN
+    )
     model.fit(data.X_train, data.y_train)
     novel = data.split.novel
     samples = (data.X[novel], data.y[novel], data.unseen_classes)

@@ -137,7 +137,9 @@ def test_one_sample_one_candidate_and_no_prototype():
 @pytest.mark.parametrize("n_seen", [1, 2, 3])
 def test_few_classes_allow_no_simulation_and_nothing_is_done(n_seen):
     drawn = world(n_seen, n_classes=6)
-    model = AnyShotClassifier(drawn.prototypes).fit(*drawn.draw(np.arange(n_seen), 10))
+    model = AnyShotClassifier(drawn.prototypes, candidates="unseen").fit(
+        *drawn.draw(np.arange(n_seen), 10)
+    )
     rows, _ = drawn.draw(np.arange(n_seen, 6), 10)
     adapted = model.adapt(rows)
     assert_array_equal(adapted.decision_function(rows), model.decision_function(rows))
@@ -148,7 +150,9 @@ def test_few_classes_allow_no_simulation_and_nothing_is_done(n_seen):
 def zero_shot(request):
     """Return a model whose priors are off, with its world."""
     drawn = world(request.param, n_classes=24, deviation=0.5)
-    model = AnyShotClassifier(drawn.prototypes).fit(*drawn.draw(np.arange(16), 15))
+    model = AnyShotClassifier(drawn.prototypes, candidates="unseen").fit(
+        *drawn.draw(np.arange(16), 15)
+    )
     return drawn, model
 
 
@@ -200,7 +204,9 @@ def test_a_pile_without_any_candidate_gives_a_finite_model(zero_shot):
 
 def test_shots_and_unlabeled_samples_together():
     drawn = world(5, n_classes=24, deviation=0.5, noise=1.0)
-    model = AnyShotClassifier(drawn.prototypes).fit(*drawn.draw(np.arange(16), 15))
+    model = AnyShotClassifier(drawn.prototypes, candidates="unseen").fit(
+        *drawn.draw(np.arange(16), 15)
+    )
     gains = []
     for _ in range(4):
         classes = drawn.rng.choice(NEW, 5, replace=False)
@@ -230,7 +236,7 @@ def test_seen_and_unseen_classes_in_one_pile(zero_shot):
 def test_one_of_two_numbers_may_be_given(zero_shot):
     drawn, model = zero_shot
     batch, _ = drawn.draw(NEW, MANY)
-    given = {**model.best_params_, "prototypes": drawn.prototypes}
+    given = {**model.best_params_, "prototypes": drawn.prototypes, "candidates": "unseen"}
     base = drawn.draw(np.arange(16), 15)
     # A temperature that is chosen must not bring another weight along.
     still = AnyShotClassifier(**given, adapt_weight=0.0).fit(*base)

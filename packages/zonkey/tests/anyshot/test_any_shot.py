@@ -169,6 +169,7 @@ def test_few_classes_without_prototypes_are_served_quietly(n_classes, n):
 
 
 def test_one_class_with_samples_is_enough_for_one_without():
-    model = AnyShotClassifier({"a": [0.0, 1.0], "b": [1.0, 0.0]}).fit(X[:3], ["a"] * 3)
+    prototypes = {"a": [0.0, 1.0], "b": [1.0, 0.0]}
+    model = AnyShotClassifier(prototypes, candidates="unseen").fit(X[:3], ["a"] * 3)
     assert model.predict(X_NEW).tolist() == ["b"] * len(X_NEW)
     assert_array_equal(model.predict_proba(X_NEW), 1.0)

@@ -28,7 +28,7 @@ def base(drawn):
 
 @pytest.fixture(scope="module")
 def zero_shot(drawn, base):
-    return AnyShotClassifier(drawn.prototypes).fit(*base)
+    return AnyShotClassifier(drawn.prototypes, candidates="unseen").fit(*base)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,10 @@ def test_shots_are_counted_when_parameters_are_chosen():
     useless = world(1, n_classes=20, is_described=False, deviation=1.0)
     rows, y = useless.draw(np.arange(15), 12)
     found = [
-        AnyShotClassifier(useless.prototypes, n_shots=n).fit(rows, y).best_score_ for n in (0, 1, 5)
+        AnyShotClassifier(useless.prototypes, candidates="unseen", n_shots=n)
+        .fit(rows, y)
+        .best_score_
+        for n in (0, 1, 5)
     ]
     assert found[0] < 0.5 < found[1] <= found[2] + 0.02
     assert found[2] > 0.9
@@ -114,9 +117,8 @@ def test_a_good_prior_is_worth_more_than_a_bad_one():
     worths = []
     for deviation in (0.05, 0.4, 1.5):
         problem = world(2, n_classes=24, deviation=deviation)
-        worths.append(
-            AnyShotClassifier(problem.prototypes).fit(*problem.draw(np.arange(18), 12)).worth_
-        )
+        model = AnyShotClassifier(problem.prototypes, candidates="unseen")
+        worths.append(model.fit(*problem.draw(np.arange(18), 12)).worth_)
     assert worths == sorted(worths, reverse=True)
     assert worths[0] > 5 * worths[2] > 0
 

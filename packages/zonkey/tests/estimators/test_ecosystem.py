@@ -1,15 +1,25 @@
-"""ZeroShotClassifier among the tools of scikit-learn, pandas and polars."""
+"""Zero-shot classifiers among the tools of scikit-learn, pandas and polars."""
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
+from refusals import refused
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import StackingClassifier, VotingClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    StratifiedKFold,
+    cross_val_predict,
+    cross_val_score,
+)
 from sklearn.pipeline import make_pipeline
 
-from zonkey import Prototypes, ZeroShotClassifier
+from zonkey import AnyShotClassifier, Prototypes, ZeroShotClassifier
 from zonkey.model_selection import ClassKFold
 from zonkey.preprocessing import FeatureNormalizer
 from zonkey.testing import linear_problem
@@ -89,3 +99,73 @@ def test_repr_is_short_however_many_prototypes():
     assert repr(ZeroShotClassifier(prototypes)) == (
         "ZeroShotClassifier(prototypes=Prototypes(1000 classes x 50))"
     )
+
+
+# The recommended model, which chooses from all classes
+
+NUMBERS = np.searchsorted(P.seen, P.y)
+KNOWN = Prototypes.coerce(P.prototypes)
+SEEN = KNOWN.subset(P.seen)
+BY_NUMBER = Prototypes(range(len(SEEN)), SEEN.matrix)
+FOLDS = StratifiedKFold(3)
+
+each_kind = pytest.mark.parametrize(
+    ("prototypes", "y"),
+    [(None, P.y), (None, NUMBERS), (SEEN, P.y), (BY_NUMBER, NUMBERS)],
+    ids=["no prototypes", "no prototypes, numbers", "names", "numbers"],
+)
+numbered = pytest.mark.filterwarnings("ignore:Numbers in y were taken for the sorted names")
+
+
+@each_kind
+@numbered
+def test_folds_of_samples(prototypes, y):
+    model = AnyShotClassifier(prototypes)
+    options = {"cv": FOLDS, "error_score": "raise"}
+    assert cross_val_score(model, P.X, y, **options).min() > 0.5
+    losses = cross_val_score(model, P.X, y, scoring="neg_log_loss", **options)
+    assert_array_equal(losses > -np.log(len(SEEN)), True)  # better than a guess
+    probabilities = cross_val_predict(model, P.X, y, cv=FOLDS, method="predict_proba")
+    for train, test in FOLDS.split(P.X, y):
+        expected = AnyShotClassifier(prototypes).fit(P.X[train], y[train])
+        assert_array_equal(expected.classes_, np.unique(y))
+        assert_allclose(probabilities[test], expected.predict_proba(P.X[test]), rtol=1e-9)
+
+
+@each_kind
+@numbered
+def test_searches_calibration_and_ensembles(prototypes, y):
+    model = AnyShotClassifier(prototypes, preprocessing=None)
+    grid = {"worth": [1.0, 20.0], "temperature": [0.5, 2.0]}
+    found = GridSearchCV(model, grid, cv=2, scoring="neg_log_loss", error_score="raise")
+    assert found.fit(P.X, y).best_params_["temperature"] in (0.5, 2.0)
+    calibrated = CalibratedClassifierCV(FrozenEstimator(model.fit(P.X, y)), cv=2)
+    stacked = StackingClassifier([("a", model), ("b", model)], LogisticRegression(), cv=2)
+    voting = VotingClassifier([("a", model), ("b", model)], voting="soft")
+    for other in (calibrated, stacked, voting):
+        assert other.fit(P.X, y).score(P.X, y) > 0.6
+        assert_array_equal(other.classes_, np.unique(y))
+
+
+def test_unseen_classes_need_other_candidates_for_calibration():
+    model = AnyShotClassifier(KNOWN).fit(P.X, P.y)
+    assert_array_equal(model.classes_, KNOWN.labels)
+    among_seen = model.with_candidates(model.seen_classes_)
+    found = CalibratedClassifierCV(FrozenEstimator(among_seen)).fit(P.X, P.y)
+    assert_array_equal(found.classes_, P.seen)
+
+
+def test_numbers_are_those_of_sorted_names():
+    with pytest.warns(UserWarning, match=r"0 is 'class 00' and 7 is 'class 11'.*another order"):
+        model = AnyShotClassifier(SEEN).fit(P.X, NUMBERS)
+    expected = AnyShotClassifier(SEEN).fit(P.X, P.y)
+    assert_array_equal(model.classes_, np.arange(len(SEEN)))
+    assert_array_equal(model.prototypes_.matrix, SEEN.matrix)
+    assert_array_equal(model.predict_proba(P.X_new), expected.predict_proba(P.X_new))
+
+
+@pytest.mark.parametrize("y", [NUMBERS, NUMBERS + 1], ids=["few", "shifted"])
+def test_other_numbers_are_refused(y):
+    known = KNOWN if y is NUMBERS else SEEN
+    with refused(ValueError, "must be of one kind to be compared", "Convert them to one type"):
+        AnyShotClassifier(known).fit(P.X, y)

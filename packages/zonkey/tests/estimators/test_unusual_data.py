@@ -3,6 +3,7 @@
 import re
 import unicodedata
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -178,6 +179,7 @@ def test_labels_that_are_partly_no_candidates_are_told(model):
 
 @pytest.mark.parametrize("make", [AnyShotClassifier, ZeroShotClassifier], ids=lambda m: m.__name__)
 def test_folds_of_samples_say_what_to_use_instead(make):
+    make = partial(make, candidates="unseen")
     seen_only = {label: P.prototypes[label] for label in P.seen}
     remedy = r'candidates=\\?"all\\?".*cv=ClassKFold\(\)'
     with pytest.warns(UserWarning, match=f"(?s)None of the labels to score.*{remedy}"):

@@ -59,13 +59,10 @@ def test_further_parameters_of_rpl_are_kept():
 
 
 def test_the_recommended_model_chooses_everything_itself():
-    model = presets.recommended(P.prototypes, candidates="all")
+    model = presets.recommended(P.prototypes)
     assert type(model) is AnyShotClassifier
-    assert changed_parameters(model) == {
-        "prototypes": Prototypes.coerce(P.prototypes),
-        "candidates": "all",
-    }
-    assert presets.recommended(P.prototypes).candidates == "unseen"
+    assert changed_parameters(model) == {"prototypes": Prototypes.coerce(P.prototypes)}
+    assert model.candidates == "all"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +84,7 @@ def test_what_is_given_is_kept(given):
 
 
 def test_the_recommended_model_is_far_better_than_chance():
-    model = presets.recommended(P.prototypes).fit(P.X, P.y)
+    model = presets.recommended(P.prototypes, candidates="unseen").fit(P.X, P.y)
     assert model.score(P.X_new, P.y_new) > 0.6  # among six
     assert_array_equal(model.classes_, P.unseen)
     assert_allclose(model.predict_proba(P.X_new).sum(axis=1), 1.0, rtol=1e-12)

@@ -50,9 +50,9 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         Semantic vectors of classes, with or without samples: ``{label: vector}``, a pandas
         DataFrame indexed by label, a polars DataFrame with the labels in its first column, or
         ``Prototypes(labels, matrix)``. None: classes are known by their samples only.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from: those without samples in `fit`, all known classes, or
-        some of them. Without prototypes, "unseen" denotes all classes.
+    candidates : {"all", "unseen"} or list of labels, default="all"
+        Classes that `predict` chooses from: all known ones, those without samples in `fit`, or
+        some. Without prototypes, "unseen" denotes all classes.
     preprocessing : transformer, "auto" or None, default="auto"
         Transformer of features, fitted on the training samples. "auto" chooses power and shrinkage
         of the steps above. None: features are used as they are.
@@ -123,8 +123,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         Values in use of the parameters that may be "auto", to build a model that does not choose
         again. Those of `adapt` are in the copy that it returns.
     best_score_ : float
-        Accuracy among held-out classes, or harmonic mean with ``candidates="all"``, of the chosen
-        parameters. NaN if nothing was chosen.
+        What the chosen parameters reach on held-out classes (Notes). NaN if nothing was chosen.
     worth_ : float
         Number of samples that a prototype is worth.
     seen_penalty_ : float
@@ -144,9 +143,13 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
 
     Notes
     -----
-    Parameters are chosen for the task: by the accuracy among held-out classes, or by the harmonic
-    mean with ``candidates="all"``. Folds hold out about the share of classes that is unseen. With
-    fewer than four described classes, nothing but `worth` is chosen.
+    Parameters are chosen for the task: with ``candidates="all"`` by the harmonic mean of the
+    accuracies of held-out classes and held-out samples, else and with `transfer` by the first one.
+    Folds hold out about the share of classes that is unseen. With fewer than four described
+    classes, nothing but `worth` is chosen.
+
+    Tools of scikit-learn that compare probabilities with y, such as "neg_log_loss" and
+    `cross_val_predict`, need prototypes of the classes of y and of no others.
 
     Examples
     --------
@@ -157,7 +160,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
     >>> prototypes = {"horse": [0, 1], "tiger": [1, 0], "zebra": [1, 1]}
     >>> y = np.repeat(["horse", "tiger"], 20)
     >>> X = np.array([prototypes[label] for label in y]) @ hidden + rng.normal(size=(40, 8)) / 5
-    >>> model = AnyShotClassifier(prototypes, candidates="all", preprocessing=None).fit(X, y)
+    >>> model = AnyShotClassifier(prototypes, preprocessing=None).fit(X, y)
     >>> zebra = hidden.sum(axis=0)
     >>> model.partial_fit([zebra, 1.1 * zebra], ["zebra", "zebra"]).predict([0.9 * zebra])
     array(['zebra'], dtype='<U5')
@@ -187,7 +190,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         self,
         prototypes: Any = None,
         *,
-        candidates: Any = "unseen",
+        candidates: Any = "all",
         preprocessing: Any = "auto",
         prototype_transformer: Any = "auto",
         kernel: str = "auto",
@@ -243,8 +246,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
             Samples of further classes with prototypes. Parameters are chosen on them instead of on
             held-out training classes. Use it if the features were trained on the training classes,
             whose samples then cluster more tightly than those of new classes. The model does not
-            learn from these samples. Their classes have no samples in `y`, so ``"unseen"``
-            candidates include them; list the others to leave them out.
+            learn from these samples; their classes are candidates unless others are listed.
 
         Returns
         -------
@@ -264,8 +266,8 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         """Learn from further samples, of known or of new classes.
 
         The result is that of a fit on all samples, with preprocessing and parameters as they are;
-        only a worth of "shots" is chosen anew.
-        New classes join the candidates. Changes by `adapt` are forgotten.
+        only a worth of "shots" is chosen anew. New classes join the candidates. Changes by `adapt`
+        are forgotten.
 
         Parameters
         ----------
@@ -364,13 +366,11 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
     def adapt(self, X_unlabeled: Any) -> Self:
         """Return a fitted copy that has learned from unlabeled samples of the candidates as well.
 
-        Samples of an earlier call are forgotten.
-
         Samples count for each class in proportion to its probability, in a few steps of expectation
         maximization. Prototypes and labeled samples anchor the centers, and class proportions are
-        estimated, not assumed. Weight and temperature are chosen on tasks that are simulated with
-        training classes: as many new classes, with as many shots and unlabeled samples. Not
-        adapting is one of the choices. The worth of prototypes does not change.
+        estimated, not assumed. Weight and temperature, or not to adapt, are chosen on tasks that
+        are simulated with training classes: as many new classes, shots and unlabeled samples. The
+        worth of prototypes does not change. Samples of an earlier call are forgotten.
 
         Most candidates should occur in the batch, and nothing else: samples of other classes shift
         centers undetected. Accuracies on the same samples are not comparable with those of

@@ -39,6 +39,7 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     checked = _check_validation(model, validation, given)
     powers = POWERS if is_auto(model.preprocessing) else ()
     source = open_source(model, X, y, sample_weight, seed, powers)
+    given = _match_labels(given, source.used)
     _check_candidates(model, given, source.used)
     others = _validation(checked, source.like, given, source.labels, seed)
     choice, steps = _choose_parameters(model, source, given, others, seed)
@@ -188,7 +189,7 @@ def _choose_parameters(
             data,
             fixed,
             n_unseen=len(given) - len(np.unique(of_labels[of_labels >= 0])),
-            by_hm=isinstance(model.candidates, str) and model.candidates == "all",
+            by_hm=_competes_with_seen(model),
             n_shots=model.n_shots,
             seed=seed,
         ).run()
@@ -270,6 +271,34 @@ def _validation(
             f"got {X.shape[1]}. Use the same encoder for both."
         )
     return KeptSamples.choose(place_like(X, like), given.positions(new), given.labels, seed)
+
+
+def _competes_with_seen(model: Any) -> bool:
+    """Whether new classes compete with those of `fit`, which are no candidates if transferred."""
+    return isinstance(model.candidates, str) and model.candidates == "all" and not model.transfer
+
+
+def _match_labels(given: Prototypes | None, labels: np.ndarray) -> Prototypes | None:
+    """Return prototypes with numbers as labels if y has the numbers of their sorted names.
+
+    `cross_val_predict` and ensembles of scikit-learn replace the labels of y so.
+    """
+    if given is None or given.labels.dtype.kind != "U" or labels.dtype.kind not in "iu":
+        return given
+    if not np.array_equal(labels, np.arange(len(given))):
+        raise ValueError(
+            "Labels must be of one kind to be compared, or the numbers of all sorted names; got "
+            f"labels {format_labels(labels)} and prototypes of {format_labels(given.labels)}. "
+            "Convert them to one type. For cross_val_predict and ensembles of scikit-learn, which "
+            "number the classes of y, pass the prototypes of these classes and no others."
+        )
+    warn_user(
+        "Numbers in y were taken for the sorted names of prototypes, as cross_val_predict and "
+        f"ensembles of scikit-learn number them; 0 is {format_value(given.labels[0])} and "
+        f"{len(given) - 1} is {format_value(given.labels[-1])}. If they are in another order, use "
+        "the same labels in y and prototypes."
+    )
+    return Prototypes(labels, given.matrix, given.dimension_names)
 
 
 def _check_prototypes(given: Prototypes, labels: np.ndarray) -> None:

@@ -100,7 +100,7 @@ class NamingTask:
         require_top(top, len(known), "classes")
         if self.labeled is not None:
             X, y = self._read_shots(texts, progress)
-            model = AnyShotClassifier(known, candidates="all")
+            model = AnyShotClassifier(known)
             return say_space(model, self.encoders.space).fit(X, y)
         self._require_joint(known)
         return fit_names(known)
@@ -143,7 +143,7 @@ def learn_shots(
     The pretrained model gains little from many shots of pictures unlike photos. The one that names
     more left-out shots is taken. Classes without shots need the pretrained model.
     """
-    own: Any = AnyShotClassifier(known, candidates="all")
+    own: Any = AnyShotClassifier(known)
     labels, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
     several = counts[inverse] > 1
     right, n_judged = [0, 0], 0
@@ -179,11 +179,11 @@ def _draw_folds(classes: np.ndarray, several: np.ndarray) -> np.ndarray:
 
 def fit_names(known: Prototypes, X: np.ndarray | None = None) -> Any:
     """Return a model that compares samples with the prototypes of classes, in one space."""
-    model = AnyShotClassifier(known, candidates="all")
+    model = AnyShotClassifier(known)
     if "space" in model.get_params():
         return say_space(model, "joint").fit(X)
     # Until classes may be fitted without samples: each prototype is the only sample of its class.
-    model = AnyShotClassifier(candidates="all", preprocessing=None, temperature=0.12)
+    model = AnyShotClassifier(preprocessing=None, temperature=0.12)
     return model.fit(known.matrix, known.labels)
 
 

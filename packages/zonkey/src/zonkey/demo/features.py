@@ -96,7 +96,7 @@ def run_demo(seed: int, say: Callable[[str], None] = lambda _: None) -> DemoResu
         figures, curves[name] = _scores(data, best[-1], best[:-1].transform)
         rows.append({"model": name, "chosen": chosen, **figures})
     say(f"{OURS}: choosing parameters on held-out training classes, fitting, testing")
-    model = recommended(data.prototypes, candidates="all", random_state=seed)
+    model = recommended(data.prototypes, random_state=seed)
     model.fit(data.X_train, data.y_train)
     unseen = model.with_candidates("unseen")
     figures, curves[OURS] = _scores(data, unseen)

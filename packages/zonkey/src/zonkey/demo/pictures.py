@@ -80,7 +80,6 @@ def run_picture_demo(
     say("Learning what names look like")
     model = recommended(
         texts.prototypes({name: _describe_class(data, name) for name in classes}),
-        candidates="all",
         random_state=seed,
     ).fit(X[~is_test], y[~is_test])
     given = "".join(f" --name {shlex.quote(name)}" for name in names)

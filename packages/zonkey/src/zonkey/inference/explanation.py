@@ -127,7 +127,8 @@ class Explanation:
     >>> rng = np.random.default_rng(0)
     >>> looks = rng.normal(size=(3, 64))
     >>> X = np.repeat(values[:3], 50, axis=0) @ looks + rng.normal(size=(150, 64))
-    >>> model = AnyShotClassifier(prototypes).fit(X, np.repeat(labels[:3], 50))
+    >>> model = AnyShotClassifier(prototypes, candidates="unseen")
+    >>> model = model.fit(X, np.repeat(labels[:3], 50))
     >>> explanation = model.explain(looks[0] + looks[1])
     >>> explanation
     Explanation(zebra, probability 1.00, before donkey by 1.302)

@@ -81,7 +81,7 @@ def rpl(prototypes: Any, *, beta: float = 1.0, **parameters: Any) -> ZeroShotCla
 
 
 def recommended(
-    prototypes: Any, *, candidates: Any = "unseen", **parameters: Any
+    prototypes: Any, *, candidates: Any = "all", **parameters: Any
 ) -> AnyShotClassifier:
     """Return the recommended model for any number of shots.
 
@@ -92,8 +92,8 @@ def recommended(
     ----------
     prototypes : mapping, DataFrame or Prototypes
         Semantic vectors of classes, seen and unseen.
-    candidates : {"unseen", "all"} or list of labels, default="unseen"
-        Classes that `predict` chooses from.
+    candidates : {"all", "unseen"} or list of labels, default="all"
+        Classes that `predict` chooses from: all known classes, those without samples, or some.
     **parameters : dict
         Further parameters of `AnyShotClassifier`. They are fixed and not chosen.
 
@@ -105,7 +105,7 @@ def recommended(
     Examples
     --------
     >>> from zonkey import presets
-    >>> presets.recommended({"horse": [0, 1], "zebra": [1, 1]}, candidates="all").n_shots
+    >>> presets.recommended({"horse": [0, 1], "zebra": [1, 1]}).n_shots
     0
     """
     return AnyShotClassifier(Prototypes.coerce(prototypes), candidates=candidates, **parameters)

@@ -149,7 +149,9 @@ class AnyShotModel:
         `seen` is ignored: the classifier transforms prototypes itself.
         """
         del seen
-        parameters = {**self.fixed, **_from_record(chosen), "random_state": seed}
+        # Records name candidates only if they are others than the paper's.
+        parameters = {"candidates": "unseen", **self.fixed, **_from_record(chosen)}
+        parameters["random_state"] = seed
         classifier = AnyShotClassifier(prototypes, **parameters)
         return Pipeline([("raw", "passthrough"), (CLASSIFY, classifier)])
 
