@@ -146,6 +146,9 @@ def test_examples_of_the_data_page(own_files):
         exec(block, names)
     assert names["data"].name == "emoji"
     assert names["own"].unseen_classes.tolist() == ["tiger"]
+    printed = pd.read_csv("features.csv")
+    answers = names["model"].predict(printed[["f1", "f2", "f3"]].to_numpy())
+    assert answers.tolist() == printed["label"].tolist()
     assert len(run_commands(own_files)) == 3
     predicted = pd.read_csv("predictions.csv")
     assert predicted["predicted"].tolist() == predicted["label"].tolist()
