@@ -14,7 +14,7 @@ from ..parameters import is_auto
 from ..persistence.checks import require_labels, require_shape, require_that
 from ..persistence.container import Stored
 from ..streaming.bottom_k import ranks_within
-from .evidence import Evidence
+from .evidence import Evidence, Placed
 from .posterior import SoftShots, class_scores, posterior_centers, soft_shots
 from .ridges import Ridge
 from .survey import KeptSamples
@@ -211,7 +211,8 @@ class AdaptTask:
 class Adapting:
     """Adaptation of the candidates of a fitted model.
 
-    `ridge` is the fitted regression, None if it has no classes.
+    `ridge` is the fitted regression, None if it has no classes. `placed` are the prototypes among
+    the samples, None in separate spaces.
     """
 
     evidence: Evidence
@@ -221,6 +222,7 @@ class Adapting:
     ridge: Ridge | None
     prior_worth: float
     reserve: Reserve | None
+    placed: Placed | None = None
 
     def run(self, X: Array, *, temperature: Any, weight: Any, seed: int) -> Adapted:
         """Choose settings that are "auto", and learn from the rows of X."""
@@ -360,13 +362,12 @@ class _Simulation:
         picks: list[np.ndarray],
     ) -> tuple[Array, np.ndarray]:
         """Return the centers of new and old classes, and the samples behind them."""
-        source, ridge, n0 = self.source, self.source.ridge, self.source.prior_worth
+        source, n0 = self.source, self.source.prior_worth
         evidence, reserve = source.evidence, source.reserve
         assert reserve is not None
-        assert ridge is not None
         xp, M = namespace(self.means), self.means
         if reserve.priors is None:
-            prior, prior_of_old = ridge.predict_held_out(new, old, M)
+            prior, prior_of_old = self._predict(new, old)
         else:
             prior, prior_of_old = xp.take(reserve.priors, place_like(new, M), axis=0), None
         n_shots = np.array([reserve.weights[rows].sum() for rows in shot_rows[: self.n_new]])
@@ -381,6 +382,19 @@ class _Simulation:
             parts.append(posterior_centers(prior_of_old, rest, place_like(left, M), n0))
             totals.append(left)
         return xp.concat(parts), np.concatenate(totals)
+
+    def _predict(self, new: np.ndarray, old: np.ndarray) -> tuple[Array, Array]:
+        """Return the priors of new classes from the rest, and of old ones each from the rest."""
+        ridge, placed, M = self.source.ridge, self.source.placed, self.means
+        assert ridge is not None
+        if placed is None:
+            return ridge.predict_held_out(new, old, M)
+        xp = namespace(M)
+        rows = place_like(np.flatnonzero(self.source.evidence.is_anchor), M)
+        own = xp.take(placed.priors, rows, axis=0)
+        found = ridge.predict_held_out(new, old, M - own)
+        first, second = (xp.take(own, place_like(part, M), axis=0) for part in (new, old))
+        return first + found[0], second + found[1]
 
     def _sums(self, groups: list[np.ndarray], like: Array) -> Array:
         """Return the sum of the reserved samples of each group."""

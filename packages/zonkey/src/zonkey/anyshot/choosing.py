@@ -24,7 +24,6 @@ from ..bpl.kernels import PrototypeKernel
 from ..metrics import best_temperature
 from ..persistence.checks import require_number
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
-from ..preprocessing.whitener import whitening_scales, within_class_directions
 from ..threads import multiply
 from .held_out import Fold, TrainingData, View, class_folds, draw_shots, fold_of, n_partitions
 from .posterior import (
@@ -36,7 +35,6 @@ from .posterior import (
     posterior_centers,
     worth_of_prior,
 )
-from .sources import weight_options
 
 POWERS = (0.5, 1.0)
 SHRINKAGES = (0.25, 1.0, 4.0, 16.0)
@@ -44,6 +42,9 @@ PROTOTYPE_POWERS = (0.5, 0.7, 1.0)
 PROTOTYPE_NORMS = ("l2", None)
 GAMMAS = (0.25, 0.5, 1.0, 2.0, 4.0)
 RIDGES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+# Of joint spaces, whose geometry carries meaning: little whitening, and a cautious correction.
+JOINT_SHRINKAGES = (16.0, 64.0, 1024.0)
+JOINT_RIDGES = (0.3, 1.0, 3.0, 10.0, 100.0)
 
 _SHORTLIST = 4  # points of highest accuracy among which the harmonic mean decides
 _ROUNDS = 2
@@ -114,6 +115,9 @@ class Choice:
         require_number("penalty", self.penalty)
 
 
+JOINT_START = Point(1.0, 64.0, 1.0, "l2", "linear", 1.0, 1.0)
+
+
 def steps_of(point: Point, fixed: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of `fit` that a point denotes; `fixed` are those the user gave."""
     names = ("preprocessing", "prototype_transformer")
@@ -177,7 +181,7 @@ class Choosing:
         self.folds = list(folds)
         self._views: dict[Any, View] = {}
         self._viewed: Any = None
-        self._directions: dict[float, tuple[Array, Array]] = {}
+        self._preparing = data.prepare()
         self._ridges: dict[Any, tuple[KernelRidge, Array | None]] = {}
         self._scores: dict[tuple[Point, str], float] = {}
         self._worths: dict[Any, float] = {}
@@ -185,7 +189,7 @@ class Choosing:
 
     def run(self) -> Choice:
         """Search the grids, then compute worth, penalty and temperatures at the best point."""
-        point = self.start(self.fixed)
+        point = self.start(self.fixed, joint=self.is_joint)
         rounds = _ROUNDS if any(len(fold.held) > 1 for fold in self.folds) else 0
         for _ in range(rounds):
             before = point
@@ -217,6 +221,11 @@ class Choosing:
             self._scores[key] = float(np.mean(found))
         return self._scores[key]
 
+    @property
+    def is_joint(self) -> bool:
+        """Whether samples and prototypes share a space."""
+        return self.data.placed is not None
+
     def harmonic_mean(self, point: Point) -> float:
         """Return the harmonic mean of accuracies of new and old classes."""
         key = (point, "hm")
@@ -227,9 +236,9 @@ class Choosing:
         return self._scores[key]
 
     @staticmethod
-    def start(fixed: dict[str, Any]) -> Point:
+    def start(fixed: dict[str, Any], *, joint: bool = False) -> Point:
         """Return the point that the search starts from, with what the user gave."""
-        point = Point()
+        point = JOINT_START if joint else Point()
         if "preprocessing" in fixed:
             point = replace(point, power=None, shrinkage=None)
         if "prototype_transformer" in fixed:
@@ -239,12 +248,14 @@ class Choosing:
 
     def _grids(self) -> list[list[dict[str, Any]]]:
         """Return the grids of kernels, features and prototypes, without what the user gave."""
-        given = self.fixed
-        ridges = (given["ridge"],) if "ridge" in given else RIDGES
-        gammas = (given["gamma"],) if "gamma" in given else GAMMAS
+        given, joint = self.fixed, self.is_joint
         kernels: list[dict[str, Any]] = []
-        for kernel in (given["kernel"],) if "kernel" in given else ("rbf", "linear"):
+        usual = ("linear",) if joint else ("rbf", "linear")
+        for kernel in (given["kernel"],) if "kernel" in given else usual:
             has_width = kernel in ("rbf", "poly")
+            gammas = (given["gamma"],) if "gamma" in given else GAMMAS
+            ridges = JOINT_RIDGES if joint else RIDGES
+            ridges = (given["ridge"],) if "ridge" in given else ridges
             widths = gammas if has_width else gammas[:1]
             kernels += [
                 {"kernel": kernel, "gamma": gamma, "ridge": ridge}
@@ -252,12 +263,12 @@ class Choosing:
             ]
         grids = []
         if "preprocessing" not in given:
-            grids += [
-                [{"shrinkage": value} for value in SHRINKAGES],
-                [{"power": v} for v in POWERS],
-            ]
+            shrinkages = JOINT_SHRINKAGES if joint else SHRINKAGES
+            grids.append([{"shrinkage": value} for value in shrinkages])
+            if not joint:
+                grids.append([{"power": value} for value in POWERS])
         grids.append(kernels)
-        if "prototype_transformer" not in given:
+        if "prototype_transformer" not in given and not joint:
             forms = product(PROTOTYPE_POWERS, PROTOTYPE_NORMS)
             grids.append([{"prototype_power": a, "prototype_norm": b} for a, b in forms])
         return grids
@@ -266,54 +277,23 @@ class Choosing:
         """Return the samples under a preprocessing."""
         key = (point.power, point.shrinkage)
         if key not in self._views:
-            X = self._preprocess(point)
-            self._views[key] = View.from_samples(X, self.data, self.draws if self.n_shots else [])
+            X, placed = self._preprocess(point)
+            draws = self.draws if self.n_shots else []
+            self._views[key] = View.from_samples(X, self.data, draws, placed)
         if key != self._viewed:  # the samples of folds are copies: keep those in use
             if self._viewed in self._views:
                 self._views[self._viewed].forget()
             self._viewed = key
         return self._views[key]
 
-    def _preprocess(self, point: Point) -> Array:
-        """Preprocess all samples; fit the preprocessing without held-out samples."""
-        data, xp = self.data, namespace(self.data.X)
+    def _preprocess(self, point: Point) -> tuple[Array, Array | None]:
+        """Preprocess all samples, and the prototypes among them, without held-out samples."""
         if point.power is None:
-            given = self.fixed["preprocessing"]
-            if given is None:
-                return data.X
-            rows = place_like(np.flatnonzero(~data.is_held), data.X)
-            labels = place_like(data.codes[~data.is_held], data.X)
-            transformer: Any = clone(given)
-            weights = xp.astype(data.place(data.weights[~data.is_held]), data.X.dtype)
-            options = weight_options(transformer, weights)
-            return transformer.fit(xp.take(data.X, rows, axis=0), labels, **options).transform(
-                data.X
-            )
-        if point.power not in self._directions:
-            self._directions[point.power] = self._learn_directions(point.power)
-        values, turned = self._directions[point.power]
-        scales = xp.astype(whitening_scales(values, point.shrinkage or 0.0), turned.dtype)
-        return FeatureNormalizer().fit(turned[:1, :]).transform(turned * scales[None, :])
-
-    def _learn_directions(self, power: float) -> tuple[Array, Array]:
-        """Return variances of the directions within classes, and all samples in these directions.
-
-        One power is learned once for all shrinkages.
-        """
-        data, xp = self.data, namespace(self.data.X)
-        rows = np.flatnonzero(~data.is_held)
-        places = place_like(rows, data.X)
-        weights = xp.astype(data.place(data.weights[rows]), data.X.dtype)
-        normalizer = FeatureNormalizer(power=power, center=True)
-        normalizer.fit(xp.take(data.X, places, axis=0), sample_weight=weights)
-        X = xp.astype(normalizer.transform(data.X), xp.float32, copy=False)
-        values, vectors = within_class_directions(
-            xp.take(X, places, axis=0),
-            place_like(data.codes[rows], X),
-            data.n_train,
-            xp.astype(weights, xp.float32),
-        )
-        return values, multiply(X, xp.astype(vectors, X.dtype))
+            X = self._preparing.apply(self.fixed["preprocessing"])
+        else:
+            X = self._preparing.whiten(point.power, point.shrinkage or 0.0)
+        n = len(self.data.codes)
+        return X[:n, :], None if self.data.placed is None else X[n:, :]
 
     def _regression(self, point: Point) -> tuple[KernelRidge, Array | None]:
         """Return the regression under a kernel, and the kernel of validation classes."""
@@ -365,7 +345,7 @@ class Choosing:
 
     def _mean_distance(self, view: View, fold: Fold, weights: Array) -> float:
         """Return the mean squared distance of samples from the prior of their held-out class."""
-        centers, X = view.average_means(weights), view.take(fold, "new")
+        centers, X = view.predict_held(weights, fold), view.take(fold, "new")
         own = np.searchsorted(fold.held, self.data.codes[fold.new])
         of_own = namespace(centers).take(centers, place_like(own, centers), axis=0)
         closeness = to_numpy(namespace(X).sum((2 * X - of_own) * of_own, axis=1))
@@ -376,7 +356,7 @@ class Choosing:
         self, view: View, fold: Fold, which: str, weights: Array, worth: float
     ) -> Array:
         """Return the scores of samples among the held-out classes."""
-        centers = view.average_means(weights)
+        centers = view.predict_held(weights, fold)
         if self.n_shots:
             held, xp = place_like(fold.held, centers), namespace(centers)
             sums, n = (xp.take(part, held, axis=0) for part in view.shots[fold.draw])
@@ -387,7 +367,7 @@ class Choosing:
         """Return the scores of "rows" of a fold among the classes that are learned from."""
         if len(fold.held) and int(fold.held.max()) < self.data.n_train:
             G = inverse_without(G, place_like(fold.held, G), weights)
-        prior = view.average_means(left_out_weights(G))
+        prior = view.predict_rest(left_out_weights(G), fold)
         counts = self.data.place(view.counts)
         centers = posterior_centers(prior, counts[:, None] * view.means, counts, worth)
         scores = _scores(view.take(fold, "rows"), centers)

@@ -50,6 +50,11 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         Semantic vectors of classes, with or without samples: ``{label: vector}``, a pandas
         DataFrame indexed by label, a polars DataFrame with the labels in its first column, or
         ``Prototypes(labels, matrix)``. None: classes are known by their samples only.
+    space : {"auto", "joint", "separate"}, default="auto"
+        Whether samples and prototypes are vectors of one space, as those of CLIP or of one encoder
+        of texts. "joint": the prior of a class is its own prototype, moved and scaled to where
+        samples lie, plus the regression of what that misses. "auto": joint if they have the same
+        number of dimensions and class means lie along the prototypes of their classes.
     candidates : {"all", "unseen"} or list of labels, default="all"
         Classes that `predict` chooses from: all known ones, those without samples in `fit`, or
         some. Without prototypes, "unseen" denotes all classes.
@@ -167,6 +172,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
     """
 
     __constraints__: ClassVar[dict[str, Constraint]] = {
+        "space": Options("auto", "joint", "separate"),
         "kernel": Options(*KERNELS, "auto"),
         "gamma": Interval(0, also=("auto",)),
         "ridge": Interval(0, also=("auto",)),
@@ -190,6 +196,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         self,
         prototypes: Any = None,
         *,
+        space: str = "auto",
         candidates: Any = "all",
         preprocessing: Any = "auto",
         prototype_transformer: Any = "auto",
@@ -209,6 +216,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         random_state: Any = 0,
     ) -> None:
         self.prototypes = prototypes
+        self.space = space
         self.candidates = candidates
         self.preprocessing = preprocessing
         self.prototype_transformer = prototype_transformer
@@ -508,8 +516,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
 
     def _project(self, prototypes: Prototypes) -> Array:
         # Samples of the same class are not left out, unlike in the prior of its center.
-        regression: Any = self.state_.regression
-        return regression.predict(prototypes.matrix, self.state_.evidence)
+        return self.state_.predict_priors(prototypes.matrix)
 
     def _embed(self, X: Array) -> Array:
         regression: Any = self.state_.regression

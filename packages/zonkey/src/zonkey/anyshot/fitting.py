@@ -20,6 +20,7 @@ from .choosing import POWERS, Choice, Choosing, learn_kernel, steps_of
 from .evidence import Evidence, Regression
 from .held_out import TrainingData
 from .sources import FitSource, open_source
+from .spaces import find_shift
 from .state import BY_SHOTS, USUAL_WORTH, AnyShotState, FitSettings, add_sums, choose_candidates
 from .survey import KeptSamples
 
@@ -42,7 +43,8 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     given = _match_labels(given, source.used)
     _check_candidates(model, given, source.used)
     others = _validation(checked, source.like, given, source.labels, seed)
-    choice, steps = _choose_parameters(model, source, given, others, seed)
+    shift = find_shift(model.space, source.kept, given, source.labels)
+    choice, steps = _choose_parameters(model, source, given, others, seed, shift)
     preprocessing = steps["preprocessing"]
     state = AnyShotState(
         evidence=Evidence.make_empty(source.labels[:0], like=source.like),
@@ -52,6 +54,7 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
         preprocessing=None if preprocessing is None else source.fit_clone(preprocessing),
         targets=freeze_candidates(model.candidates),
         settings=_freeze_settings(model, seed),
+        shift=shift,
     )
     state = replace(state, evidence=_gather_evidence(model, source, given, state.fitted_steps))
     state = replace(state, reserve=_reserve_samples(model, state, source, others))
@@ -79,6 +82,12 @@ def _check_all_parameters(model: Any) -> None:
                 f'`{name}` must be a scikit-learn transformer, "auto" or None; got {value!r}. '
                 "Use for instance FeatureNormalizer(power=0.5)."
             )
+    if model.space == "joint" and (model.transfer or model.kernel == "precomputed"):
+        name = "transfer=True" if model.transfer else 'kernel="precomputed"'
+        raise ValueError(
+            '`space` must be "auto" or "separate" where prototypes are not compared with samples; '
+            f'got "joint" and {name}. Leave one out.'
+        )
     if model.kernel == "precomputed" and hasattr(model.prototype_transformer, "transform"):
         raise ValueError(
             '`prototype_transformer` must be None with kernel="precomputed", whose prototypes '
@@ -164,6 +173,7 @@ def _choose_parameters(
     given: Prototypes | None,
     others: KeptSamples | None,
     seed: int,
+    shift: np.ndarray | None,
 ) -> tuple[Choice, dict[str, Any]]:
     """Choose parameters; return the choice and the parameters of the steps of `fit`."""
     fixed = {name: getattr(model, name) for name in _CHOSEN if not is_auto(getattr(model, name))}
@@ -178,13 +188,15 @@ def _choose_parameters(
     if not is_auto(model.seen_penalty):
         fixed["seen_penalty"] = float(model.seen_penalty)
     needed = {*_CHOSEN} - {*fixed} or is_auto(model.seen_penalty) or is_auto(model.temperature)
-    choice = Choice(Choosing.start(fixed), fixed.get("worth", 0.0))
+    start = Choosing.start(fixed, joint=shift is not None)
+    choice = Choice(start, fixed.get("worth", 0.0))
     if needed:
         found = np.searchsorted(given.labels, source.labels)
         found = np.minimum(found, len(given) - 1)
         of_labels = np.where(given.labels[found] == source.labels, found, -1)
         prototypes = given.matrix.astype(np.float64)
-        data = TrainingData.from_kept(source.kept, of_labels, prototypes, others)
+        placed = None if shift is None else place_like(prototypes + shift, source.like)
+        data = TrainingData.from_kept(source.kept, of_labels, prototypes, others, placed)
         choice = Choosing(
             data,
             fixed,
@@ -232,7 +244,7 @@ def _reserve_samples(
         return Reserve.from_kept(source.kept, state.prepare, source.labels)
     known = state.regression.prototypes
     rows, places = np.unique(others.codes, return_inverse=True)
-    priors = state.regression.predict(known.matrix[rows], state.evidence)
+    priors = state.predict_priors(known.matrix[rows])
     few = replace(others, codes=places)
     return Reserve.from_kept(few, state.prepare, known.labels[rows], priors)
 

@@ -17,6 +17,8 @@ import numpy as np
 from ..arrays import Array, namespace, place_like, sums_by_code, to_numpy
 from ..streaming.bottom_k import ranks_within
 from ..threads import multiply
+from .posterior import placed_scale
+from .preparing import Preparing
 from .survey import KeptSamples
 
 MOST_PARTITIONS = 3
@@ -41,6 +43,7 @@ class TrainingData:
     prototypes: np.ndarray  # of all known classes
     classes: np.ndarray
     n_train: int  # classes that are learned from; those after it are for validation
+    placed: Array | None = None  # raw vectors of `classes` among the samples, if they share a space
 
     @classmethod
     def from_kept(
@@ -49,11 +52,12 @@ class TrainingData:
         described: np.ndarray,
         prototypes: np.ndarray,
         validation: KeptSamples | None = None,
+        placed: Array | None = None,
     ) -> TrainingData:
         """Take the kept samples of classes with a prototype.
 
         `described` is the row of each label in `prototypes`, or -1. The codes of validation
-        samples are such rows.
+        samples are such rows. `placed` are prototypes among the samples, if they share a space.
         """
         of_label = np.where(kept.is_main, described, -1)
         rows = np.flatnonzero(of_label[kept.codes] >= 0)
@@ -69,7 +73,17 @@ class TrainingData:
             classes = np.concatenate([classes, new])
             weights = np.concatenate([weights, validation.weights])
             is_held = np.concatenate([is_held, np.ones(len(own), bool)])
-        return cls(X, position, weights, is_held, prototypes, classes, n_train)
+        if placed is not None:
+            placed = xp.take(placed, place_like(classes, placed), axis=0)
+        return cls(X, position, weights, is_held, prototypes, classes, n_train, placed)
+
+    def prepare(self) -> Preparing:
+        """Return the preprocessing of all samples, without those held out to learn it from."""
+        rows, X = np.flatnonzero(~self.is_held), self.X
+        if self.placed is not None:
+            xp = namespace(X)
+            X = xp.concat([X, xp.astype(self.placed, X.dtype)])
+        return Preparing(X, rows, self.codes[rows], self.weights[rows], self.n_train)
 
     def place(self, array: Any) -> Array:
         """Return an array on the device of the samples, floats in float32."""
@@ -114,6 +128,8 @@ class View:
         Sums of a few samples of each class, and how many; empty without shots.
     n_features : int
         Number of features.
+    placed : array of shape (p + v, r) or None
+        Prototypes among the samples, if they share a space.
     """
 
     samples: Array
@@ -123,9 +139,16 @@ class View:
     within: np.ndarray
     shots: tuple[tuple[Array, Array], ...]
     n_features: int
+    placed: Array | None = None
 
     @classmethod
-    def from_samples(cls, X: Array, data: TrainingData, draws: list[np.ndarray]) -> View:
+    def from_samples(
+        cls,
+        X: Array,
+        data: TrainingData,
+        draws: list[np.ndarray],
+        placed: Array | None = None,
+    ) -> View:
         """Take preprocessed samples; `draws` say which samples are shots."""
         xp = namespace(X)
         X = xp.astype(X, xp.float32, copy=False)
@@ -139,10 +162,12 @@ class View:
             shots.append((sums, data.place(n)))
         within = _variances(X, squares, data)
         n_features = X.shape[1]
-        if data.n_train < n_features and not shots:
+        if placed is not None:
+            placed = xp.astype(placed, xp.float32, copy=False)
+        elif data.n_train < n_features and not shots:
             basis = xp.linalg.qr(means.T)[0]
             X, means = multiply(X, basis), means @ basis
-        return cls(X, means, squares, counts, within, tuple(shots), n_features)
+        return cls(X, means, squares, counts, within, tuple(shots), n_features, placed)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_taken", {})
@@ -163,9 +188,23 @@ class View:
         """Drop the samples of folds."""
         vars(self)["_taken"].clear()
 
-    def average_means(self, weights: Array) -> Array:
-        """Return weighted means of the class means."""
-        return namespace(weights).astype(weights, self.means.dtype) @ self.means
+    def predict_held(self, weights: Array, fold: Fold) -> Array:
+        """Return the priors of held-out classes, given the weights of the other class means."""
+        return self._predict(weights, fold, fold.held)
+
+    def predict_rest(self, weights: Array, fold: Fold) -> Array:
+        """Return the priors of all classes that are learned from, given weights of the means."""
+        return self._predict(weights, fold, np.arange(len(self.counts)))
+
+    def _predict(self, weights: Array, fold: Fold, classes: np.ndarray) -> Array:
+        xp, means = namespace(weights), self.means
+        weights = xp.astype(weights, means.dtype)
+        if self.placed is None:
+            return weights @ means
+        of_train = self.placed[: means.shape[0], :]
+        scale = placed_scale(means, of_train, np.isin(np.arange(len(means)), fold.held))
+        own = scale * xp.take(self.placed, place_like(classes, means), axis=0)
+        return own + weights @ (means - scale * of_train)
 
     def mean_variance(self, classes: np.ndarray) -> float:
         """Return the mean variance within some classes, or within all if theirs is unknown."""

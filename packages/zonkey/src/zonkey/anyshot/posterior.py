@@ -145,6 +145,22 @@ def _own_entries(G: Array) -> Array:
     return xp.where(is_out, xp.full_like(own, xp.inf), own)
 
 
+def placed_scale(M: Array, Q: Array, is_out: np.ndarray) -> float:
+    """Return s, how far class means M lie along their prototypes Q among the samples: not below 0.
+
+    Parameters
+    ----------
+    M, Q : arrays of shape (p, d)
+        Class means, and prototypes of the same classes.
+    is_out : ndarray of bool of shape (p,)
+        Classes that do not take part.
+    """
+    xp, used = namespace(M), place_like(np.flatnonzero(~is_out), M)
+    along = float(xp.sum(xp.take(xp.sum(M * Q, axis=1), used, axis=0)))
+    length = float(xp.sum(xp.take(xp.sum(Q * Q, axis=1), used, axis=0)))
+    return max(0.0, along / length) if length > 0 else 0.0
+
+
 def worth_of_prior(within: float, error: float) -> float:
     """Return n0, the number of samples that a prior is worth.
 

@@ -18,8 +18,16 @@ from ..prototypes import Prototypes
 from ..streaming.reduce import ClassSums
 from .adapting import Adapted, Adapting, Reserve
 from .choosing import Choice
-from .evidence import Evidence, Regression, class_centers, class_priors, common_shift
+from .evidence import (
+    Evidence,
+    Placed,
+    Regression,
+    class_centers,
+    class_priors,
+    common_shift,
+)
 from .posterior import left_out_worth
+from .ridges import Ridge
 
 BY_SHOTS = "shots"  # the worth is chosen by further samples
 USUAL_WORTH, _WORTHS = 10.0, (1.0, 2.5, 5.0, 10.0, 20.0, 40.0)  # of a prototype, in shots
@@ -88,6 +96,8 @@ class AnyShotState:
         Samples to simulate tasks with.
     adapted : Adapted or None
         What unlabeled samples changed.
+    shift : ndarray of shape (n_features,) or None
+        What is added to prototypes to place them among raw samples; None in separate spaces.
     """
 
     evidence: Evidence
@@ -100,6 +110,12 @@ class AnyShotState:
     centers: Any = None
     reserve: Reserve | None = None
     adapted: Adapted | None = None
+    shift: np.ndarray | None = None
+
+    @classmethod
+    def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
+        """Fill in what older files do not have."""
+        return {"shift": None, **parts}
 
     @classmethod
     def from_schema_1(cls, found: dict[str, Any], worth: Any) -> Self:
@@ -147,8 +163,39 @@ class AnyShotState:
 
     def learn(self, prior: Array | None = None) -> Self:
         """Return the state with the centers of its evidence; priors may be given."""
-        prior = class_priors(self.evidence, self.regression) if prior is None else prior
+        prior = self.find_priors() if prior is None else prior
         return replace(self, centers=class_centers(self.evidence, prior, self.choice.worth))
+
+    def find_priors(self) -> Array:
+        """Return the prior of each class."""
+        return class_priors(self.evidence, self.regression, self.place_prototypes())
+
+    def place_prototypes(self) -> Placed | None:
+        """Return the prototypes of all classes among the samples; None in separate spaces."""
+        if self.shift is None or self.regression is None:
+            return None
+        evidence, xp = self.evidence, namespace(self.evidence.sums)
+        known = self.regression.prototypes.subset(evidence.labels[evidence.is_described])
+        found = xp.concat([self.place(known.matrix), xp.zeros_like(evidence.sums[:1, :])])
+        described = evidence.is_described
+        rows = np.where(described, np.cumsum(described) - 1, len(known))
+        return Placed.learn(xp.take(found, place_like(rows, found), axis=0), evidence)
+
+    def place(self, Y: np.ndarray) -> Array:
+        """Return prototypes as preprocessed samples."""
+        among = place_like(np.asarray(Y, np.float64) + self.shift, self.evidence.sums)
+        return self.prepare(among)
+
+    def predict_priors(self, Y: np.ndarray, ridge: Ridge | None = None) -> Array:
+        """Return the prior of a class without samples for each prototype, a row of Y."""
+        regression, evidence, placed = self.regression, self.evidence, self.place_prototypes()
+        assert regression is not None
+        if placed is None:
+            return regression.predict(Y, evidence, ridge)
+        own = placed.scale * self.place(Y)
+        if not evidence.is_anchor.any():
+            return own
+        return own + regression.predict(Y, placed.subtract_from(evidence), ridge)
 
     @property
     def fitted_steps(self) -> tuple[Any, ...]:
@@ -257,7 +304,7 @@ class AnyShotState:
         if not (isinstance(targets, str) and targets == "all"):
             targets = np.union1d(self.find_candidates(), new)
         wider = replace(self, evidence=add_sums(evidence, sums), targets=targets, adapted=None)
-        prior = class_priors(wider.evidence, self.regression)
+        prior = wider.find_priors()
         if shots is not None:
             worth = wider._worth_of(prior, shots)
             wider = replace(wider, choice=replace(self.choice, worth=worth))
@@ -338,6 +385,7 @@ class AnyShotState:
             ridge=ridge,
             prior_worth=self.choice.worth,
             reserve=reserve,
+            placed=self.place_prototypes(),
         )
         adapted = adapting.run(
             place_like(X, self.evidence.sums),

@@ -295,12 +295,12 @@ class _Posterior:
         if evidence.is_anchor[place]:
             ridge = ridge.without(np.flatnonzero(evidence.anchors == label))
         y = regression.prototypes[label].astype(np.float64)
-        prior = regression.predict(y[None], evidence, ridge)
+        prior = self.state.predict_priors(y[None], ridge)
         share = self._prior_share(place)
         away = self.x - self._center(label)
         changes = []
         for Y in _replace_one_by_one(y, mean, len(self.x)):
-            moved = share * (regression.predict(Y, evidence, ridge) - prior)
+            moved = share * (self.state.predict_priors(Y, ridge) - prior)
             changes.append(2 * (moved @ away) - np.sum(moved * moved, axis=1))
         return -np.concatenate(changes)
 

@@ -1,0 +1,72 @@
+"""Joint spaces: whether samples and prototypes share one, and the gap between the two kinds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import namespace, place_like, sums_by_code, to_numpy
+from ..prototypes import Prototypes
+from .survey import KeptSamples
+
+_LEAST_CLASSES = 3  # with prototype and samples, to tell a joint space from a separate one
+_SIGNIFICANT = 5.0  # standard errors
+
+
+def find_shift(
+    space: str, kept: KeptSamples, given: Prototypes | None, labels: np.ndarray
+) -> np.ndarray | None:
+    """Return what places prototypes among raw samples, None in separate spaces.
+
+    Samples and prototypes of one space often lie apart, such as pictures and texts of CLIP. The
+    shift between them is the mean of the samples less that of the prototypes of their classes.
+    """
+    d = kept.X.shape[1]
+    if space == "joint":
+        _require_joint(given, d)
+    if given is None or space == "separate" or given.n_dimensions != d:
+        return None
+    described = np.isin(labels, given.labels)
+    means, counts = _class_means(kept, len(labels))
+    used = described & (counts > 0)
+    Y = given.matrix[given.positions(labels[used])].astype(np.float64)
+    M, n = means[used], counts[used]
+    if space == "auto" and not _lie_along(M, Y, n):
+        return None
+    return np.average(M, axis=0, weights=n) - np.average(Y, axis=0, weights=n)
+
+
+def _require_joint(given: Prototypes | None, n_features: int) -> None:
+    found = None if given is None else given.n_dimensions
+    if found != n_features:
+        raise ValueError(
+            f'space="joint" needs prototypes with the {n_features} features of the samples; got '
+            f"{'no prototypes' if found is None else f'{found} dimensions'}. Encode both with one "
+            'encoder, or pass space="separate".'
+        )
+
+
+def _class_means(kept: KeptSamples, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean of the kept samples of each class, and the sums of their weights."""
+    counts = np.bincount(kept.codes, kept.weights, minlength=n_classes)
+    xp = namespace(kept.X)
+    weights = xp.astype(place_like(kept.weights, kept.X), xp.float64)
+    X = xp.astype(kept.X, xp.float64)
+    sums = to_numpy(sums_by_code(X, place_like(kept.codes, X), n_classes, weights))
+    return sums / np.maximum(counts, 1e-300)[:, None], counts
+
+
+def _lie_along(M: np.ndarray, Y: np.ndarray, n: np.ndarray) -> bool:
+    """Return whether class means are nearer to their own prototypes than chance explains."""
+    if len(M) < _LEAST_CLASSES:
+        return False
+    M, Y = (_normalize(A - np.average(A, axis=0, weights=n)) for A in (M, Y))
+    cosines = M @ Y.T
+    own = np.diagonal(cosines)
+    others = cosines[~np.eye(len(M), dtype=bool)]
+    error = np.std(others) / len(own) ** 0.5
+    return bool(own.mean() - others.mean() > _SIGNIFICANT * error)
+
+
+def _normalize(A: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(A, axis=1, keepdims=True)
+    return A / np.where(lengths > 0, lengths, 1.0)
