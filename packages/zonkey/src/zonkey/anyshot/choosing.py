@@ -24,7 +24,6 @@ from ..bpl.kernels import PrototypeKernel
 from ..metrics import best_temperature
 from ..persistence.checks import require_number
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
-from ..threads import multiply
 from .held_out import Fold, TrainingData, View, class_folds, draw_shots, fold_of, n_partitions
 from .posterior import (
     KernelRidge,
@@ -35,6 +34,7 @@ from .posterior import (
     posterior_centers,
     worth_of_prior,
 )
+from .refining import Refinement
 
 POWERS = (0.5, 1.0)
 SHRINKAGES = (0.25, 1.0, 4.0, 16.0)
@@ -109,6 +109,12 @@ class Choice:
     temperatures: Temperatures = Temperatures()
     within: float = float("nan")  # variance within classes
     score: float = float("nan")
+    refinement: Refinement | None = None  # None: not chosen by shots
+
+    @classmethod
+    def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
+        """Fill in what older files do not have."""
+        return {"refinement": None, **parts}
 
     def __zonkey_validate__(self) -> None:
         require_number("worth", self.worth, 0)

@@ -17,7 +17,7 @@ from ..config import rows_per_block
 from ..persistence.checks import require_labels, require_number, require_shape, require_that
 from ..prototypes import Prototypes
 from ..streaming.priorities import row_priorities
-from .posterior import placed_scale, posterior_centers, ridge_inverse
+from .posterior import placed_scale, posterior_centers, ridge_inverse, slope
 from .ridges import ExactRidge, LandmarkRidge, Ridge
 
 
@@ -181,6 +181,11 @@ class Regression:
         if self.n_components is not None:
             require_number("n_components", self.n_components, 1)
 
+    def compare(self, labels: np.ndarray, like: Array) -> Array:
+        """Return the kernel between the prototypes of some classes."""
+        Y = self.transform(self.prototypes.matrix[self.prototypes.positions(labels)], like)
+        return self.kernel.compare(Y, Y, np.searchsorted(self.known, labels))
+
     def solve(self, evidence: Evidence) -> Ridge:
         """Return the regression that is learned from the anchors."""
         Y, columns = self._anchors(evidence)
@@ -343,15 +348,29 @@ USUAL_SCALE = 0.3
 
 
 def class_priors(
-    evidence: Evidence, regression: Regression | None, placed: Placed | None = None
+    evidence: Evidence,
+    regression: Regression | None,
+    placed: Placed | None = None,
+    *,
+    judge: bool = False,
 ) -> Array:
-    """Return the prior of each class, zero if there are neither anchors nor placed prototypes."""
+    """Return the prior of each class, zero if there are neither anchors nor placed prototypes.
+
+    If `judge`, what the regression predicts for classes with samples is scaled by how far it helps
+    there, so that prototypes that say nothing of samples do not matter.
+    """
     zeros = namespace(evidence.sums).zeros_like(evidence.sums)
     prior = zeros if placed is None else placed.priors
     if regression is None or not evidence.is_anchor.any():
         return prior
     rest = evidence if placed is None else placed.subtract_from(evidence)
     found = regression.priors(rest)
+    if judge:
+        is_anchor = place_like(evidence.is_anchor, found)[:, None]
+        rows = place_like(np.flatnonzero(evidence.is_anchor), found)
+        of_anchors = namespace(found).take(found, rows, axis=0)
+        factor = slope(rest.anchor_means(), of_anchors)
+        found = namespace(found).where(is_anchor, factor * found, found)
     return found if placed is None else prior + found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..arrays import Array, is_device_array, place_like, to_numpy
+from ..arrays import Array, is_device_array, namespace, place_like, to_numpy
 from ..constraints import check_labeled, check_semantics
 from ..inference.projection import choose_labels
 from ..labels import as_labels, format_labels, format_value, require_same_kind, warn_user
@@ -19,14 +19,23 @@ from .adapting import Reserve
 from .choosing import POWERS, Choice, Choosing, learn_kernel, steps_of
 from .evidence import Evidence, Regression
 from .held_out import TrainingData
+from .shots import Names, ShotChoosing, select_classes
 from .sources import FitSource, open_source
-from .spaces import find_shift
+from .spaces import find_shift, place_among
 from .state import BY_SHOTS, USUAL_WORTH, AnyShotState, FitSettings, add_sums, choose_candidates
 from .survey import KeptSamples
 
 _MANY_ANCHORS = 16_000
 _MATRICES = 3  # of the size of the kernel, held at a time
 _ANY_LABELS: dict[str, np.ndarray] = dict.fromkeys(("unseen", "all"), np.zeros(1))
+# Equal prototypes carry no information about other classes.
+_NO_PROTOTYPES = {
+    "prototype_transformer": None,
+    "kernel": "linear",
+    "gamma": 1.0,
+    "ridge": 1.0,
+    "worth": 0.0,
+}
 _CHOSEN = ("preprocessing", "prototype_transformer", "kernel", "gamma", "ridge", "worth")
 
 
@@ -45,10 +54,14 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     others = _validation(checked, source.like, given, source.labels, seed)
     shift = find_shift(model.space, source.kept, given, source.labels)
     choice, steps = _choose_parameters(model, source, given, others, seed, shift)
+    regression = _learn_map(model, given, steps, seed)
+    is_complete = _is_complete(model, given, source.used)
+    if is_complete:
+        choice, steps = _choose_by_shots(model, source, regression, choice, shift, seed)
     preprocessing = steps["preprocessing"]
     state = AnyShotState(
         evidence=Evidence.make_empty(source.labels[:0], like=source.like),
-        regression=_learn_map(model, given, steps, seed),
+        regression=regression,
         choice=choice,
         steps=steps,
         preprocessing=None if preprocessing is None else source.fit_clone(preprocessing),
@@ -61,8 +74,54 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     if is_auto(model.seen_penalty):
         state = replace(state, choice=_penalize_in_full(choice, state.evidence))
     state = state.learn()
+    if is_complete:
+        state = state.refine(_prepared_samples(state, source))
     source.close()
     return state
+
+
+def _is_complete(model: Any, given: Prototypes | None, used: np.ndarray) -> bool:
+    """Return whether all candidates have samples, so that samples can choose between models."""
+    if model.transfer or len(used) < 2:
+        return False
+    known = used if given is None else np.union1d(given.labels, used)
+    unseen = None if given is None else np.setdiff1d(given.labels, used)
+    return bool(np.isin(choose_candidates(model.candidates, known, unseen), used).all())
+
+
+def _choose_by_shots(
+    model: Any,
+    source: FitSource,
+    regression: Regression | None,
+    choice: Choice,
+    shift: np.ndarray | None,
+    seed: int,
+) -> tuple[Choice, dict[str, Any]]:
+    """Let left-out samples choose; return the choice and the parameters of the steps of `fit`."""
+    fixed = _fixed_parameters(model)
+    if fixed.get("worth") == USUAL_WORTH and model.worth == BY_SHOTS:
+        del fixed["worth"]
+    kept, labels = select_classes(source.kept, source.labels, seed)
+    counts = np.bincount(kept.codes, kept.weights)
+    placed = None
+    if shift is not None and regression is not None:
+        placed = place_like(place_among(labels, regression.prototypes, shift), kept.X)
+    names = Names.read(labels, regression, place_like(np.zeros(1), kept.X), counts, placed)
+    choice = ShotChoosing(kept, names, choice, fixed, seed).run()
+    if regression is None:
+        fixed |= _NO_PROTOTYPES
+    return choice, steps_of(choice.point, fixed)
+
+
+def _prepared_samples(
+    state: AnyShotState, source: FitSource
+) -> tuple[Array, np.ndarray, np.ndarray]:
+    """Return the kept samples to refine with, the positions of their classes, and weights."""
+    kept = source.kept
+    used = np.unique(kept.codes)
+    X = state.prepare(kept.X)
+    xp = namespace(X)
+    return xp.astype(X, xp.float32), np.searchsorted(used, kept.codes), kept.weights
 
 
 def _check_all_parameters(model: Any) -> None:
@@ -176,13 +235,10 @@ def _choose_parameters(
     shift: np.ndarray | None,
 ) -> tuple[Choice, dict[str, Any]]:
     """Choose parameters; return the choice and the parameters of the steps of `fit`."""
-    fixed = {name: getattr(model, name) for name in _CHOSEN if not is_auto(getattr(model, name))}
-    if model.worth == BY_SHOTS:
-        fixed["worth"] = USUAL_WORTH
+    fixed = _fixed_parameters(model)
     if given is None:
         given = Prototypes(source.labels, np.zeros((len(source.labels), 1)))
-        fixed |= {"prototype_transformer": None, "kernel": "linear", "gamma": 1.0, "ridge": 1.0}
-        fixed["worth"] = 0.0  # equal prototypes carry no information about other classes
+        fixed |= _NO_PROTOTYPES
     elif fixed.get("kernel") == "precomputed":
         fixed |= {"prototype_transformer": None, "gamma": 1.0}
     if not is_auto(model.seen_penalty):
@@ -208,6 +264,14 @@ def _choose_parameters(
     if not is_auto(model.seen_penalty):
         choice = replace(choice, penalty=float(model.seen_penalty))
     return choice, steps_of(choice.point, fixed)
+
+
+def _fixed_parameters(model: Any) -> dict[str, Any]:
+    """Return the parameters that are not chosen."""
+    fixed = {name: getattr(model, name) for name in _CHOSEN if not is_auto(getattr(model, name))}
+    if model.worth == BY_SHOTS:
+        fixed["worth"] = USUAL_WORTH
+    return fixed
 
 
 def _learn_map(

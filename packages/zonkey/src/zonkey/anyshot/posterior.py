@@ -161,6 +161,13 @@ def placed_scale(M: Array, Q: Array, is_out: np.ndarray) -> float:
     return max(0.0, along / length) if length > 0 else 0.0
 
 
+def slope(M: Array, F: Array) -> float:
+    """Return the factor in [0, 1] under which predictions F are nearest to class means M."""
+    xp = namespace(M)
+    length = float(xp.sum(F * F))
+    return float(np.clip(float(xp.sum(M * F)) / length, 0.0, 1.0)) if length > 0 else 0.0
+
+
 def worth_of_prior(within: float, error: float) -> float:
     """Return n0, the number of samples that a prior is worth.
 

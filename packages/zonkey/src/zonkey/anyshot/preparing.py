@@ -67,9 +67,13 @@ class Preparing:
         normalizer, xp = FeatureNormalizer(power=power, center=True), namespace(self.X)
         normalizer.fit(self._take(self.X), sample_weight=self._place_weights(self.X.dtype))
         X = xp.astype(normalizer.transform(self.X), xp.float32, copy=False)
+        n, d = X.shape
+        if n < d:  # all rows lie in a space of n dimensions
+            X = multiply(X, xp.linalg.qr(X.T)[0])
         weights = self._place_weights(xp.float32)
         codes = place_like(self._codes, X)
         values, vectors = within_class_directions(self._take(X), codes, self._n_classes, weights)
+        values = values * (d / X.shape[1])  # relative to the mean over all features
         return values, multiply(X, xp.astype(vectors, X.dtype))
 
     def _take(self, X: Array) -> Array:

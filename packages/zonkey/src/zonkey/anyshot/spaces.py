@@ -35,6 +35,14 @@ def find_shift(
     return np.average(M, axis=0, weights=n) - np.average(Y, axis=0, weights=n)
 
 
+def place_among(labels: np.ndarray, known: Prototypes, shift: np.ndarray) -> np.ndarray:
+    """Return the prototypes of classes among raw samples, zero for classes without one."""
+    placed = np.zeros((len(labels), known.n_dimensions))
+    described = np.isin(labels, known.labels)
+    placed[described] = known.matrix[known.positions(labels[described])] + shift
+    return placed
+
+
 def _require_joint(given: Prototypes | None, n_features: int) -> None:
     found = None if given is None else given.n_dimensions
     if found != n_features:

@@ -27,6 +27,7 @@ from .evidence import (
     common_shift,
 )
 from .posterior import left_out_worth
+from .refining import Refined
 from .ridges import Ridge
 
 BY_SHOTS = "shots"  # the worth is chosen by further samples
@@ -98,6 +99,9 @@ class AnyShotState:
         What unlabeled samples changed.
     shift : ndarray of shape (n_features,) or None
         What is added to prototypes to place them among raw samples; None in separate spaces.
+    refined : Refined or None
+        Centers after logistic regression, for candidates that all have samples; None if parameters
+        were chosen for classes without samples.
     """
 
     evidence: Evidence
@@ -111,11 +115,12 @@ class AnyShotState:
     reserve: Reserve | None = None
     adapted: Adapted | None = None
     shift: np.ndarray | None = None
+    refined: Refined | None = None
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Fill in what older files do not have."""
-        return {"shift": None, **parts}
+        return {"shift": None, "refined": None, **parts}
 
     @classmethod
     def from_schema_1(cls, found: dict[str, Any], worth: Any) -> Self:
@@ -168,7 +173,8 @@ class AnyShotState:
 
     def find_priors(self) -> Array:
         """Return the prior of each class."""
-        return class_priors(self.evidence, self.regression, self.place_prototypes())
+        placed, judge = self.place_prototypes(), self.choice.refinement is not None
+        return class_priors(self.evidence, self.regression, placed, judge=judge)
 
     def place_prototypes(self) -> Placed | None:
         """Return the prototypes of all classes among the samples; None in separate spaces."""
@@ -237,15 +243,20 @@ class AnyShotState:
         rows = np.searchsorted(self.evidence.labels, labels)
         centers = self._centers_of(rows)
         penalties = place_like(self._penalties_of(rows), centers)
+        temperature = self._temperature_of(rows)
         if self.adapted is not None:
             centers, penalties = self.adapted.apply(labels, centers, penalties)
+        elif self.refined is not None and self.refined.covers(labels):
+            centers, penalties = self.refined.apply(labels)
+            if self.settings.temperature is None:
+                temperature = self.refined.temperature
         return Scorer(
             labels,
             LinearScores.from_distances(centers).subtract(penalties).check(),
             penalties=penalties,
             seen=self.seen,
             candidates=self.targets,
-            temperature=self._temperature_of(rows),
+            temperature=temperature,
             transform=None if self.preprocessing is None else self.prepare,
         )
 
@@ -286,6 +297,20 @@ class AnyShotState:
         within = self.choice.within
         ratio = self.evidence.variance(rows) / within if within else 0.0
         return ratio if ratio > 0 else 1.0
+
+    def refine(self, samples: tuple[Array, np.ndarray, np.ndarray]) -> Self:
+        """Return the state with refined centers of the classes with samples.
+
+        `samples` are preprocessed samples, their positions among these classes, and their weights.
+        """
+        if self.choice.refinement is None:
+            return self
+        labels = self.seen
+        rows = np.searchsorted(self.evidence.labels, labels)
+        centers = self._centers_of(rows)
+        return replace(
+            self, refined=Refined.learn(labels, centers, samples, self.choice.refinement)
+        )
 
     # What later samples and classes change.
 

@@ -1,0 +1,136 @@
+"""Refine centers where all candidates have samples: logistic regression that is pulled to them.
+
+With centers c and a temperature T, posterior scores are linear: (2 x'c - ||c||^2) / T. Multinomial
+logistic regression starts there and is pulled back to it, the more strongly the fewer samples there
+are. Without samples nothing changes; with many, it is logistic regression.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, namespace, place_like, to_numpy
+from ..persistence.checks import require_labels, require_number, require_shape, require_that
+from ..threads import multiply
+from .logistic import fit_pulled
+
+USUAL_TEMPERATURE = 0.07  # of samples of unit length, measured on many data sets
+_STEPS = 60
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """How centers are refined.
+
+    Attributes
+    ----------
+    strength : float
+        Pull to the centers, times the number of classes; infinity keeps them.
+    scale : float
+        Temperature T of the scores of the centers.
+    temperature : float
+        Temperature of the refined scores.
+    """
+
+    strength: float = float("inf")
+    scale: float = USUAL_TEMPERATURE
+    temperature: float = USUAL_TEMPERATURE
+
+    def __zonkey_validate__(self) -> None:
+        for name in ("strength", "scale", "temperature"):
+            require_that(getattr(self, name) > 0, f"`{name}` of the refinement must be above 0.")
+        for name in ("scale", "temperature"):
+            require_number(name, getattr(self, name), np.finfo(float).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class Refined:
+    """Centers and offsets of classes that all have samples, and the temperature of the scores.
+
+    The score of a class is 2 x'c - ||c||^2 less its offset.
+    """
+
+    labels: np.ndarray
+    centers: Array
+    offsets: Array
+    temperature: float
+
+    def __zonkey_validate__(self) -> None:
+        require_labels("refined/labels", self.labels)
+        require_shape("refined/centers", self.centers, len(self.labels), None)
+        require_shape("refined/offsets", self.offsets, len(self.labels))
+        require_number("temperature", self.temperature, np.finfo(float).tiny)
+
+    @classmethod
+    def learn(
+        cls,
+        labels: np.ndarray,
+        centers: Array,
+        samples: tuple[Array, np.ndarray, np.ndarray],
+        refinement: Refinement,
+    ) -> Refined:
+        """Refine the centers of classes by samples: rows, positions of their classes, weights."""
+        xp = namespace(centers)
+        offsets = xp.zeros_like(centers[:, 0])
+        if np.isinf(refinement.strength) or not len(samples[1]):
+            return cls(labels, centers, offsets, refinement.temperature)
+        X, codes, weights = samples
+        balance = weights / np.bincount(codes, weights, minlength=len(labels))[codes]
+        W, b = pull_to_centers(X, codes, balance, centers, refinement)
+        moved = W * (refinement.scale / 2)
+        offsets = -xp.sum(moved * moved, axis=1) - refinement.scale * b
+        return cls(labels, moved, offsets, refinement.temperature)
+
+    def covers(self, labels: np.ndarray) -> bool:
+        """Return whether all these classes were refined."""
+        return bool(np.isin(labels, self.labels).all())
+
+    def apply(self, labels: np.ndarray) -> tuple[Array, Array]:
+        """Return the centers and offsets of some of the classes."""
+        rows = np.searchsorted(self.labels, labels)
+        return take_rows(self.centers, rows), take_rows(self.offsets, rows)
+
+
+def pull_to_centers(
+    X: Array,
+    codes: np.ndarray,
+    weights: np.ndarray,
+    C: Array,
+    refinement: Refinement,
+    guess: Any = None,
+) -> tuple[Array, Array]:
+    """Return W and b of logistic regression that is pulled to the scores of centers C.
+
+    `guess` are W and b to start from.
+    """
+    xp, scale = namespace(C), refinement.scale
+    start, intercepts = 2 * C / scale, -xp.sum(C * C, axis=1) / scale
+    pull = refinement.strength / C.shape[0]
+    shares = place_like(weights / weights.sum(), C)
+    return fit_pulled(X, codes, shares, start, intercepts, pull, guess=guess, most_steps=_STEPS)
+
+
+def center_scores(X: Array, C: Array) -> np.ndarray:
+    """Return 2 x'c - ||c||^2 on the host."""
+    return linear_scores(X, 2 * C, -namespace(C).sum(C * C, axis=1))
+
+
+def linear_scores(X: Array, W: Array, b: Array) -> np.ndarray:
+    """Return x'w + b on the host."""
+    xp = namespace(X)
+    W, b = (xp.astype(place_like(part, X), X.dtype) for part in (W, b))
+    return to_numpy(multiply(X, W.T) + b[None, :])
+
+
+def mean_square(X: Array) -> float:
+    """Return the mean squared length of samples, 1 if it is zero."""
+    xp = namespace(X)
+    return float(xp.mean(xp.sum(X * X, axis=1))) or 1.0
+
+
+def take_rows(X: Array, rows: np.ndarray) -> Array:
+    """Return some rows of an array, whose positions are on the host."""
+    return namespace(X).take(X, place_like(rows, X), axis=0)
