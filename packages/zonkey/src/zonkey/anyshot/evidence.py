@@ -353,25 +353,25 @@ def class_priors(
     placed: Placed | None = None,
     *,
     judge: bool = False,
-) -> Array:
-    """Return the prior of each class, zero if there are neither anchors nor placed prototypes.
+) -> tuple[Array, float]:
+    """Return the prior of each class, and the trust in what the regression predicts of anchors.
 
-    If `judge`, what the regression predicts for classes with samples is scaled by how far it helps
-    there, so that prototypes that say nothing of samples do not matter.
+    Priors are zero if there are neither anchors nor placed prototypes. If `judge`, predictions for
+    anchors are multiplied by the trust: the factor in [0, 1] that brings them nearest to the class
+    means, so that prototypes that say nothing of samples do not matter.
     """
-    zeros = namespace(evidence.sums).zeros_like(evidence.sums)
-    prior = zeros if placed is None else placed.priors
+    xp = namespace(evidence.sums)
+    prior = xp.zeros_like(evidence.sums) if placed is None else placed.priors
     if regression is None or not evidence.is_anchor.any():
-        return prior
+        return prior, 1.0
     rest = evidence if placed is None else placed.subtract_from(evidence)
-    found = regression.priors(rest)
+    found, trust = regression.priors(rest), 1.0
     if judge:
-        is_anchor = place_like(evidence.is_anchor, found)[:, None]
         rows = place_like(np.flatnonzero(evidence.is_anchor), found)
-        of_anchors = namespace(found).take(found, rows, axis=0)
-        factor = slope(rest.anchor_means(), of_anchors)
-        found = namespace(found).where(is_anchor, factor * found, found)
-    return found if placed is None else prior + found
+        trust = slope(rest.anchor_means(), xp.take(found, rows, axis=0))
+        factors = np.where(evidence.is_anchor, trust, 1.0)
+        found = found * place_like(factors, found)[:, None]
+    return found if placed is None else prior + found, trust
 
 
 def class_centers(evidence: Evidence, prior: Array, worth: float) -> Array:

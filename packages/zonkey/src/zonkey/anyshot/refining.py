@@ -33,11 +33,14 @@ class Refinement:
         Temperature T of the scores of the centers.
     temperature : float
         Temperature of the refined scores.
+    judges : bool
+        Whether samples judge what the regression predicts; not if the user says what it is worth.
     """
 
     strength: float = float("inf")
     scale: float = USUAL_TEMPERATURE
     temperature: float = USUAL_TEMPERATURE
+    judges: bool = True
 
     def __zonkey_validate__(self) -> None:
         for name in ("strength", "scale", "temperature"):
@@ -83,6 +86,11 @@ class Refined:
         moved = W * (refinement.scale / 2)
         offsets = -xp.sum(moved * moved, axis=1) - refinement.scale * b
         return cls(labels, moved, offsets, refinement.temperature)
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether logistic regression moved the centers."""
+        return bool(np.any(to_numpy(self.offsets)))
 
     def covers(self, labels: np.ndarray) -> bool:
         """Return whether all these classes were refined."""

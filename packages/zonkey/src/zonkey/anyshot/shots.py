@@ -155,7 +155,7 @@ class Names:
             return None
         return KernelRidge(self.kernel, self.counts[self.is_described]).inverse(self.ridge)
 
-    def predict(self, M: Array, Q: Array | None) -> Array:
+    def predict(self, M: Array, Q: Array | None, *, judges: bool) -> Array:
         """Return the prior of each class, each learned from the others.
 
         M are the means of the classes, Q their prototypes among the samples.
@@ -168,7 +168,8 @@ class Names:
             own = placed_scale(M, Q, ~self.is_described) * Q
         missed = take_rows(M - own, np.flatnonzero(self.is_described))
         found = left_out_means(place_like(G, M), missed)
-        found = xp.concat([slope(missed, found) * found, xp.zeros_like(M[:1, :])])
+        trust = slope(missed, found) if judges else 1.0
+        found = xp.concat([trust * found, xp.zeros_like(M[:1, :])])
         places = np.where(self.is_described, np.cumsum(self.is_described) - 1, found.shape[0] - 1)
         return own + take_rows(found, places)
 
@@ -235,6 +236,7 @@ class ShotChoosing:
         return self._decide(way, worth, self._choose_strength(way, worth, scale))
 
     def _decide(self, way: Way, worth: float, refinement: Refinement) -> Choice:
+        refinement = replace(refinement, judges=self.judges)
         point = self.choice.point
         if way is not None:
             point = replace(point, power=way[0], shrinkage=way[1])
@@ -263,6 +265,11 @@ class ShotChoosing:
             _, scale = self._best_temperature(scores, usual, _NAMES_SPREAD)
         worth = float(fixed.get("worth", worth if self.names.is_described.any() else 0.0))
         return self._decide(way, worth, Refinement(float("inf"), scale, scale))
+
+    @property
+    def judges(self) -> bool:
+        """Whether samples judge what the regression predicts."""
+        return "worth" not in self.fixed
 
     @property
     def _every(self) -> np.ndarray:
@@ -332,7 +339,7 @@ class ShotChoosing:
         sums = xp.astype(sums, xp.float64)
         counts = place_like(np.bincount(codes, weights, minlength=self.n_classes), sums)
         Q = None if self.names.placed is None else xp.astype(Z[n:, :], xp.float64)
-        prior = self.names.predict(sums / counts[:, None], Q)
+        prior = self.names.predict(sums / counts[:, None], Q, judges=self.judges)
         return LearnedFold(X, take_rows(Z, fold.out), sums, counts, prior)
 
     @property

@@ -173,8 +173,17 @@ class AnyShotState:
 
     def find_priors(self) -> Array:
         """Return the prior of each class."""
-        placed, judge = self.place_prototypes(), self.choice.refinement is not None
-        return class_priors(self.evidence, self.regression, placed, judge=judge)
+        return self._judge_priors()[0]
+
+    @property
+    def trust(self) -> float:
+        """Factor of what the regression predicts of classes with samples."""
+        return self._judge_priors()[1]
+
+    def _judge_priors(self) -> tuple[Array, float]:
+        refinement = self.choice.refinement
+        judge = refinement is not None and refinement.judges
+        return class_priors(self.evidence, self.regression, self.place_prototypes(), judge=judge)
 
     def place_prototypes(self) -> Placed | None:
         """Return the prototypes of all classes among the samples; None in separate spaces."""

@@ -187,16 +187,17 @@ class _Posterior:
 
     question: _Question
 
-    @property
-    def state(self) -> Any:
-        """What the model has learned."""
-        return self.question.model.state_
-
     @cached_property
+    def state(self) -> Any:
+        """What the model has learned, on the host."""
+        state = self.question.model.state_
+        evidence = replace(state.evidence, sums=to_numpy(state.evidence.sums))
+        return replace(state, evidence=evidence, centers=to_numpy(state.centers))
+
+    @property
     def evidence(self) -> Any:
-        """The samples of each class, on the host."""
-        evidence = self.state.evidence
-        return replace(evidence, sums=to_numpy(evidence.sums))
+        """The samples of each class."""
+        return self.state.evidence
 
     @cached_property
     def x(self) -> np.ndarray:
@@ -210,6 +211,11 @@ class _Posterior:
         if regression is None or not self.evidence.is_anchor.any():
             return None
         return regression.solve(self.evidence)
+
+    @cached_property
+    def trust(self) -> float:
+        """Factor of what the regression predicts of classes with samples."""
+        return self.state.trust
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -247,6 +253,9 @@ class _Posterior:
         adapted, evidence = self.state.adapted, self.evidence
         if adapted is not None and adapted.chosen["adapt_weight"]:
             return "unlabeled samples"
+        refined = self.state.refined
+        if self.state.shift is not None or (refined is not None and refined.is_moved):
+            return "own prototype, logistic regression"
         with_samples = (evidence.counts > 0) & ~evidence.is_hidden
         return "common shift" if evidence.is_transferred and with_samples.any() else ""
 
@@ -287,7 +296,8 @@ class _Posterior:
         """Return the score minus that with one number of the prototype replaced by the mean.
 
         If f becomes f + d, the center becomes c + s d with s = n0 / (n0 + n), and the score changes
-        by 2 s d'(x - c) - s^2 ||d||^2. If the class has samples, f is learned from the others.
+        by 2 s d'(x - c) - s^2 ||d||^2. If the class has samples, f is learned from the others. What
+        logistic regression adds to the score is taken to stay.
         """
         regression, evidence, ridge = self.state.regression, self.evidence, self.ridge
         assert ridge is not None
@@ -295,12 +305,13 @@ class _Posterior:
         if evidence.is_anchor[place]:
             ridge = ridge.without(np.flatnonzero(evidence.anchors == label))
         y = regression.prototypes[label].astype(np.float64)
+        trust = self.trust if evidence.is_anchor[place] else 1.0
         prior = self.state.predict_priors(y[None], ridge)
         share = self._prior_share(place)
-        away = self.x - self._center(label)
+        away = self.x - self._start(label)
         changes = []
         for Y in _replace_one_by_one(y, mean, len(self.x)):
-            moved = share * (self.state.predict_priors(Y, ridge) - prior)
+            moved = share * trust * (self.state.predict_priors(Y, ridge) - prior)
             changes.append(2 * (moved @ away) - np.sum(moved * moved, axis=1))
         return -np.concatenate(changes)
 
@@ -311,6 +322,11 @@ class _Posterior:
         q = self.question
         form: Any = q.scorer.form
         return _to_host(form.centers)[int(np.flatnonzero(q.labels == label)[0])]
+
+    def _start(self, label: Any) -> np.ndarray:
+        """Return the center of a class before its refinement by logistic regression."""
+        state = self.state
+        return self._center(label) if state.refined is None else state.centers[self._place(label)]
 
     def _prior_share(self, place: int) -> float:
         """Return n0 / (n0 + n) of a class, 0 without prototype."""
@@ -325,7 +341,7 @@ class _Posterior:
         if self.ridge is not None and evidence.is_described[place]:
             if evidence.is_anchor[place]:
                 own = int(np.flatnonzero(evidence.anchors == label)[0])
-                weights = self.ridge.weigh_left_out(own)
+                weights = self.trust * self.ridge.weigh_left_out(own)
             else:
                 regression = self.state.regression
                 y = regression.prototypes[label][None]
