@@ -28,17 +28,19 @@ def draw_classes(classes: int | np.ndarray, share: float, seed: int) -> np.ndarr
     return order[: max(2, round(share * len(order)))]
 
 
-def every_nth(class_of: np.ndarray, priorities: np.ndarray, n: int) -> np.ndarray:
-    """Return a mask of every n-th sample of each class, by priority; the first one always stays.
-
-    The rank is among distinct priorities, so that copies of a sample share their place.
-    """
+def rank_distinct(class_of: np.ndarray, priorities: np.ndarray) -> np.ndarray:
+    """Return the rank of each sample within its class, by priority; copies share their rank."""
     order = np.lexsort((priorities, class_of))
     codes, sorted_priorities = class_of[order], priorities[order]
     is_new = np.ones(len(order), bool)
     is_new[1:] = (np.diff(codes) != 0) | (sorted_priorities[1:] != sorted_priorities[:-1])
     rank = np.cumsum(is_new) - 1
     rank -= rank[np.searchsorted(codes, codes)]
-    chosen = np.empty(len(order), bool)
-    chosen[order] = rank % n == 1
-    return chosen
+    found = np.empty(len(order), np.intp)
+    found[order] = rank
+    return found
+
+
+def every_nth(class_of: np.ndarray, priorities: np.ndarray, n: int) -> np.ndarray:
+    """Return a mask of every n-th sample of each class, by priority; the first one always stays."""
+    return rank_distinct(class_of, priorities) % n == 1

@@ -4,6 +4,7 @@ from .anyshot.adapting import Adapted, Reserve
 from .anyshot.choosing import Choice, Point, Temperatures
 from .anyshot.classifier import AnyShotClassifier
 from .anyshot.evidence import Evidence, Regression
+from .anyshot.refining import Refined, Refinement
 from .anyshot.state import AnyShotState, FitSettings
 from .bpl.few_shot import FewShotClassifier
 from .bpl.kernels import PrototypeKernel
@@ -33,6 +34,8 @@ CLASSES: dict[str, type] = {
         Point,
         Prototypes,
         PrototypeKernel,
+        Refined,
+        Refinement,
         Regression,
         Rejection,
         Reserve,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace, place_like, sums_by_code, to_numpy
+from ..arrays import Array, namespace, place_like, softmax, sums_by_code, to_numpy
 from ..metrics import best_temperature
 from ..parameters import is_auto
 from ..persistence.checks import require_labels, require_shape, require_that
@@ -24,10 +24,11 @@ TEMPERATURES = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)
 WEIGHTS = (0.125, 0.25, 0.5, 1.0)
 KEPT_PENALTIES = (1.0, 2 / 3, 1 / 3, 0.0)
 
-_USUAL_TEMPERATURE = 0.01
+_USUAL_TEMPERATURE, _NAMES_TEMPERATURE = 0.01, 0.005
 _STEPS = 12
 _SMOOTHING = 20.0
 _FEWEST_PER_CLASS, _MOST_PER_CLASS = 4, 64
+MOST_REFINED = 256  # samples per class that refine centers after further samples
 _FEWEST_CLASSES = 4  # to simulate a task with two new ones
 _MOST_SAMPLES = 2**14
 _SIMULATIONS = 6
@@ -35,6 +36,7 @@ _SMALL_TASK = 400  # samples; smaller tasks are simulated more often
 _SMALL_SIMULATIONS = 200
 _GAP = 4  # between numbers of samples that count as few and many
 _MARGIN = 0.1  # by which the largest class share may exceed those of simulated tasks
+_FARTHEST, _HALVINGS = 100.0, 20  # from the temperature before, and in the search for another
 _HELD_OUT = 4  # of a class that keeps its samples, every fourth joins the unlabeled batch
 
 
@@ -68,15 +70,28 @@ class Reserve:
         require_that(fits, "The bounds of the reserved samples contradict their number.")
 
     @classmethod
+    def make_empty(cls, like: Array) -> Reserve:
+        """Return a reserve without samples."""
+        X = namespace(like).astype(like[:0, :], namespace(like).float32)
+        none = np.zeros(0, np.int64)
+        return cls(X, none, np.zeros(1, np.int64), np.zeros(0), none, None)
+
+    @classmethod
     def from_kept(
         cls,
         kept: KeptSamples,
         prepare: Callable[[Array], Array],
         labels: np.ndarray,
         priors: Array | None = None,
+        *,
+        refines: bool = False,
     ) -> Reserve:
-        """Preprocess the first of the kept samples, at most 64 per class and 16,384 in all."""
-        most = max(_FEWEST_PER_CLASS, min(_MOST_PER_CLASS, _MOST_SAMPLES // len(labels)))
+        """Preprocess the first of the kept samples, at most 64 per class and 16,384 in all.
+
+        Four times as many per class are kept if they refine centers.
+        """
+        usual = MOST_REFINED if refines else _MOST_PER_CLASS
+        most = max(_FEWEST_PER_CLASS, min(usual, _MOST_SAMPLES // len(labels)))
         some = np.flatnonzero(ranks_within(kept.codes) < most)
         bounds = np.searchsorted(kept.codes[some], np.arange(len(labels) + 1))
         xp = namespace(kept.X)
@@ -84,6 +99,31 @@ class Reserve:
         origin = kept.rows[some if priors is None else some[:0]].astype(np.int64)
         weights = kept.weights[some]
         return cls(xp.astype(X, xp.float32), labels, bounds, weights, origin, priors)
+
+    def add(self, X: Array, codes: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> Reserve:
+        """Return the reserve with further samples, of these classes; each class keeps the first."""
+        every = np.union1d(self.labels, labels)
+        own = np.repeat(self.labels, np.diff(self.bounds))
+        places = np.concatenate(
+            [np.searchsorted(every, own), np.searchsorted(every, labels)[codes]]
+        )
+        order = np.argsort(places, kind="stable")
+        order = order[ranks_within(places[order]) < MOST_REFINED]
+        xp = namespace(X)
+        X = xp.concat([place_like(self.X, X), xp.astype(X, self.X.dtype)])
+        return replace(
+            self,
+            X=xp.take(X, place_like(order, X), axis=0),
+            labels=every,
+            bounds=np.searchsorted(places[order], np.arange(len(every) + 1)),
+            weights=np.concatenate([self.weights, weights])[order],
+            rows=np.concatenate([self.rows, np.full(len(codes), -1)])[order],
+        )
+
+    @property
+    def codes(self) -> np.ndarray:
+        """Positions of the classes of the samples among the labels."""
+        return np.repeat(np.arange(len(self.labels)), np.diff(self.bounds))
 
     def read(self) -> Reserve:
         """Return the reserve with its samples, which may still be in a file."""
@@ -212,7 +252,8 @@ class Adapting:
     """Adaptation of the candidates of a fitted model.
 
     `ridge` is the fitted regression, None if it has no classes. `placed` are the prototypes among
-    the samples, None in separate spaces.
+    the samples, None in separate spaces; `trust` is the factor of what the regression predicts, and
+    `temperature` that of the candidates.
     """
 
     evidence: Evidence
@@ -223,6 +264,8 @@ class Adapting:
     prior_worth: float
     reserve: Reserve | None
     placed: Placed | None = None
+    trust: float = 1.0
+    temperature: float = 1.0
 
     def run(self, X: Array, *, temperature: Any, weight: Any, seed: int) -> Adapted:
         """Choose settings that are "auto", and learn from the rows of X."""
@@ -248,12 +291,18 @@ class Adapting:
                 settings = _choose_settings(tasks, self._grids(X, temperature, weight))
             elif not tasks and not is_auto(weight):  # the user insists
                 settings = Settings(_scale(X) * _USUAL_TEMPERATURE, float(weight))
+            elif not self.evidence.counts.any():  # names in the space of the samples
+                usual = _scale(X) * _NAMES_TEMPERATURE
+                settings = Settings(usual if is_auto(temperature) else float(temperature))
         _, shots = task.scores(settings)
         labels = self.evidence.labels[self.candidates]
         used = {"adapt_weight": settings.weight}
         if settings.weight:
             used["adapt_temperature"] = settings.temperature
         fitted = _probability_temperature(tasks, settings)
+        if fitted is None and shots is not None:
+            before = class_scores(X, task.centers, task.penalties)
+            fitted = _keep_confidence(before, task.scores(settings)[0], self.temperature)
         offsets = place_like(self.penalties, self.centers)
         if shots is None:
             return Adapted(labels, self.centers, offsets, used, None)
@@ -386,15 +435,17 @@ class _Simulation:
     def _predict(self, new: np.ndarray, old: np.ndarray) -> tuple[Array, Array]:
         """Return the priors of new classes from the rest, and of old ones each from the rest."""
         ridge, placed, M = self.source.ridge, self.source.placed, self.means
+        trust = self.source.trust
         assert ridge is not None
         if placed is None:
-            return ridge.predict_held_out(new, old, M)
+            first, second = ridge.predict_held_out(new, old, M)
+            return trust * first, trust * second
         xp = namespace(M)
         rows = place_like(np.flatnonzero(self.source.evidence.is_anchor), M)
         own = xp.take(placed.priors, rows, axis=0)
         found = ridge.predict_held_out(new, old, M - own)
         first, second = (xp.take(own, place_like(part, M), axis=0) for part in (new, old))
-        return first + found[0], second + found[1]
+        return first + trust * found[0], second + trust * found[1]
 
     def _sums(self, groups: list[np.ndarray], like: Array) -> Array:
         """Return the sum of the reserved samples of each group."""
@@ -445,6 +496,25 @@ def _probability_temperature(tasks: list[AdaptTask], settings: Settings) -> floa
     folds: list[Any] = [(to_numpy(task.scores(settings)[0]), task.truth) for task in tasks]
     folds = [fold for fold in folds if fold[0].shape[1] > 1]
     return best_temperature(folds) if folds else None
+
+
+def _keep_confidence(before: Array, after: Array, temperature: float) -> float:
+    """Return the temperature under which the mean top probability stays what it was.
+
+    Without simulated tasks nothing tells how often the moved centers are right, and scores of
+    samples that moved them are higher than those of others.
+    """
+
+    def find_confidence(scores: Array, T: float) -> float:
+        xp = namespace(scores)
+        return float(xp.mean(xp.max(softmax(scores / T), axis=1)))
+
+    wanted = find_confidence(before, temperature)
+    low, high = temperature / _FARTHEST, temperature * _FARTHEST
+    for _ in range(_HALVINGS):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if find_confidence(after, middle) > wanted else (low, middle)
+    return (low * high) ** 0.5
 
 
 def _scale(X: Array) -> float:

@@ -111,6 +111,11 @@ class Choice:
     score: float = float("nan")
     refinement: Refinement | None = None  # None: not chosen by shots
 
+    @property
+    def worth_in_use(self) -> float:
+        """Number of samples that a prototype is worth."""
+        return self.worth if self.refinement is None else self.refinement.worth
+
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Fill in what older files do not have."""

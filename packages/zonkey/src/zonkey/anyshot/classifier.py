@@ -24,7 +24,7 @@ from ..prototypes import Prototypes
 from ..samples import require_scale
 from ..streaming.accept import as_chunks
 from ..threads import multiply
-from .fitting import fit_state, freeze_candidates
+from .fitting import fit_names, fit_state, freeze_candidates
 from .novelty import NoveltyMixin
 from .sources import read_more
 from .state import BY_SHOTS, AnyShotState, Shots
@@ -236,7 +236,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         self.random_state = random_state
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None
+        self, X: Any = None, y: Any = None, sample_weight: Any = None, *, validation: Any = None
     ) -> Self:
         """Choose parameters and learn from labeled samples.
 
@@ -261,7 +261,10 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         AnyShotClassifier
             The fitted estimator.
         """
-        self._settle(fit_state(self, X, y, sample_weight, validation))
+        if self.space == "joint" and y is None and as_chunks(X) is None:
+            self._settle(fit_names(self, X))
+        else:
+            self._settle(fit_state(self, X, y, sample_weight, validation))
         return self
 
     def partial_fit(
@@ -298,6 +301,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
             return self.fit(X, y, sample_weight)
         state = self.state_
         by_shots, steps = state.settings.worth_by_shots, state.fitted_steps
+        refines = state.choice.refinement is not None
         sums, source = read_more(self, X, y, sample_weight, steps, in_memory=by_shots)
         if sums.sums.shape[1] != state.evidence.sums.shape[1]:
             raise ValueError(
@@ -305,7 +309,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
                 f"{sums.sums.shape[1]}. Prepare it as the training data."
             )
         shots = None
-        if by_shots and source is not None:
+        if (by_shots or refines) and source is not None:
             X = state.prepare(source.like)
             shots = Shots(X, source.codes, source.weights, sums.labels)
         self._settle(state.add_samples(sums, shots))
@@ -329,7 +333,11 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         check_is_fitted(self, "classes_")
         require_memory(X)
         labels = encode_labels(y, X)[0] if is_device_array(y) else np.unique(as_labels(y))
-        other = copy.copy(self).partial_fit(X, y)
+        other, state = copy.copy(self), self.state_
+        if not np.isin(state.seen, labels).all():
+            # The classes of `fit` tell what to expect of few samples; these alone do not.
+            other._settle(state.forget_refinement())
+        other.partial_fit(X, y)
         return other.with_candidates(labels.tolist())
 
     def without_classes(self, labels: Any) -> Self:
@@ -402,7 +410,10 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
             )
         X = validate_samples(self, X_unlabeled, reset=False)
         require_scale(X, "Unlabeled samples")
-        return self._copy_with(self.state_.adapt(self.state_.prepare(X)))
+        state = self.state_
+        if not state.evidence.counts.any():  # nothing has told where samples lie
+            state = fit_names(self, X)
+        return self._copy_with(state.adapt(state.prepare(X)))
 
     # What follows from the state.
 
@@ -471,7 +482,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
     @property
     def worth_(self) -> float:
         """Number of samples that a prototype is worth."""
-        return self.state_.choice.worth
+        return self.state_.choice.worth_in_use
 
     @property
     def seen_penalty_(self) -> float:

@@ -6,22 +6,25 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from ..arrays import Array, is_device_array, namespace, place_like, to_numpy
-from ..constraints import check_labeled, check_semantics
+from ..constraints import check_labeled, check_semantics, validate_samples
 from ..inference.projection import choose_labels
 from ..labels import as_labels, format_labels, format_value, require_same_kind, warn_user
 from ..parameters import check_parameters, is_auto
+from ..preprocessing import FeatureNormalizer
 from ..prototypes import Prototypes
 from ..streaming.reduce import Pass
 from .adapting import Reserve
 from .choosing import POWERS, Choice, Choosing, learn_kernel, steps_of
 from .evidence import Evidence, Regression
 from .held_out import TrainingData
-from .shots import Names, ShotChoosing, select_classes
+from .shot_folds import Names
+from .shots import ShotChoosing, choose_for_names, select_classes
 from .sources import FitSource, open_source
-from .spaces import find_shift, place_among
+from .spaces import find_shift, place_among, require_joint
 from .state import BY_SHOTS, USUAL_WORTH, AnyShotState, FitSettings, add_sums, choose_candidates
 from .survey import KeptSamples
 
@@ -120,8 +123,49 @@ def _prepared_samples(
     kept = source.kept
     used = np.unique(kept.codes)
     X = state.prepare(kept.X)
-    xp = namespace(X)
-    return xp.astype(X, xp.float32), np.searchsorted(used, kept.codes), kept.weights
+    return X, np.searchsorted(used, kept.codes), kept.weights
+
+
+def fit_names(model: Any, X: Any) -> AnyShotState:
+    """Learn from prototypes alone, in the space of the samples, or also from unlabeled samples.
+
+    Unlabeled samples tell how far they lie from the prototypes; without any, nothing tells.
+    """
+    _check_all_parameters(model)
+    seed = check_random_state(model.random_state).randint(2**31 - 1)
+    given = None if model.prototypes is None else Prototypes.coerce(model.prototypes)
+    require_joint(given, None)
+    assert given is not None
+    Y = given.matrix.astype(np.float64)
+    centered = X is not None  # prototypes alone may lie around another point than samples
+    X = validate_samples(model, X if centered else Y, reset=True)
+    require_joint(given, X.shape[1])
+    shift = to_numpy(namespace(X).mean(X, axis=0)) - Y.mean(axis=0)
+    fixed = _fixed_parameters(model)
+    choice = choose_for_names(fixed)
+    steps: dict[str, Any] = {
+        "preprocessing": FeatureNormalizer(center=centered),
+        "prototype_transformer": None,
+        "kernel": choice.point.kernel,
+        "gamma": choice.point.gamma,
+        "ridge": choice.point.ridge,
+        **fixed,
+    }
+    preprocessing: Any = clone(steps["preprocessing"])
+    if preprocessing is not None:
+        preprocessing.fit(X)
+    like = namespace(X).astype(X[:1, :], namespace(X).float64)
+    state = AnyShotState(
+        evidence=Evidence.make_empty(given.labels, like=like),
+        regression=_learn_map(model, given, steps, seed),
+        choice=choice,
+        steps=steps,
+        preprocessing=preprocessing,
+        targets=freeze_candidates(model.candidates),
+        settings=_freeze_settings(model, seed),
+        shift=shift,
+    )
+    return state.learn()
 
 
 def _check_all_parameters(model: Any) -> None:
@@ -302,10 +346,11 @@ def _reserve_samples(
     model: Any, state: AnyShotState, source: FitSource, others: KeptSamples | None
 ) -> Reserve | None:
     """Return samples to simulate tasks with: of validation classes if there are any."""
-    if not (is_auto(model.adapt_temperature) or is_auto(model.adapt_weight)):
+    refines = state.choice.refinement is not None
+    if not (refines or is_auto(model.adapt_temperature) or is_auto(model.adapt_weight)):
         return None
-    if others is None or state.regression is None:
-        return Reserve.from_kept(source.kept, state.prepare, source.labels)
+    if refines or others is None or state.regression is None:
+        return Reserve.from_kept(source.kept, state.prepare, source.labels, refines=refines)
     known = state.regression.prototypes
     rows, places = np.unique(others.codes, return_inverse=True)
     priors = state.predict_priors(known.matrix[rows])

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, namespace, place_like, sums_by_code, to_numpy
+from ..hold_out import every_nth
 from ..streaming.bottom_k import ranks_within
 from ..threads import multiply
 from .posterior import placed_scale
@@ -65,7 +66,8 @@ class TrainingData:
         n_train = len(classes)
         xp = namespace(kept.X)
         X = xp.take(kept.X, place_like(rows, kept.X), axis=0)
-        weights, is_held = kept.weights[rows], _choose_held_out(kept)[rows]
+        weights = kept.weights[rows]
+        is_held = every_nth(kept.codes, kept.priorities, _HELD_OUT)[rows]
         if validation is not None:
             new, own = np.unique(validation.codes, return_inverse=True)
             X = xp.concat([X, xp.astype(place_like(validation.X, X), X.dtype)])
@@ -89,20 +91,6 @@ class TrainingData:
         """Return an array on the device of the samples, floats in float32."""
         array = np.asarray(array)
         return place_like(array.astype(np.float32) if array.dtype.kind == "f" else array, self.X)
-
-
-def _choose_held_out(kept: KeptSamples) -> np.ndarray:
-    """Return a mask of the held-out samples: some of each class, by their hash.
-
-    The rank is among distinct priorities, so that copies of a sample share their place. A class
-    never loses all of its samples.
-    """
-    codes, priorities = kept.codes, kept.priorities
-    is_new = np.ones(len(codes), bool)
-    is_new[1:] = (priorities[1:] != priorities[:-1]) | (codes[1:] != codes[:-1])
-    rank = np.cumsum(is_new) - 1
-    rank -= rank[np.searchsorted(codes, codes)]
-    return rank % _HELD_OUT == 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +190,7 @@ class View:
         if self.placed is None:
             return weights @ means
         of_train = self.placed[: means.shape[0], :]
-        scale = placed_scale(means, of_train, np.isin(np.arange(len(means)), fold.held))
+        scale = placed_scale(means, of_train, np.isin(np.arange(means.shape[0]), fold.held))
         own = scale * xp.take(self.placed, place_like(classes, means), axis=0)
         return own + weights @ (means - scale * of_train)
 

@@ -20,7 +20,8 @@ from ..threads import multiply
 
 _PULL_OF_INTERCEPT = 10.0  # times that of a weight
 _UNIT = _PULL_OF_INTERCEPT**-0.5
-_GAIN = 1e-7  # of the objective: a step that promises less is not taken
+# Of the objective: a step that promises less is not taken; and the same with products in float64.
+_GAIN, _FINE_GAIN = 1e-7, 1e-14
 _SUFFICIENT = 1e-4  # share of the promised gain that a step has to reach
 _ROUNDING = 1e-8  # of the objective: rounding decides on smaller gains
 _REMEMBERED = 10  # pairs of steps and changes of the gradient
@@ -105,6 +106,11 @@ class _Objective:
     pull: Array
     strength: float
 
+    @property
+    def is_fine(self) -> bool:
+        """Whether products are in float64."""
+        return self.X.dtype == namespace(self.X).float64
+
     def evaluate(self, V: Array) -> tuple[float, Array]:
         """Return value and gradient."""
         W, (n, k) = self.pull + V, (self.X.shape[0], V.shape[0])
@@ -160,11 +166,12 @@ def _minimize(objective: _Objective, V: Array, most_steps: int) -> Array:
     pairs: deque[tuple[Array, Array, float]] = deque(maxlen=_REMEMBERED)
     # A class has the mass of about 1 / k samples, so this is a bound on the usual curvature.
     usual = 1 / V.shape[0] + 2 * objective.strength
+    least = _FINE_GAIN if objective.is_fine else _GAIN
     for i in range(most_steps):
         step = _step_from(gradient, pairs, usual)
         promise, share = -_dot(step, gradient), 1.0
         # The first step does not know the curvature, so that its promise means nothing.
-        if promise <= (_GAIN * value if i else 0.0):
+        if promise <= (least * value if i else 0.0):
             break
         while True:
             new_value, new_gradient = objective.evaluate(V + share * step)

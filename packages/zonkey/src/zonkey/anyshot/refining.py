@@ -33,6 +33,8 @@ class Refinement:
         Temperature T of the scores of the centers.
     temperature : float
         Temperature of the refined scores.
+    worth : float
+        Number of samples that a prototype is worth, for classes with samples.
     judges : bool
         Whether samples judge what the regression predicts; not if the user says what it is worth.
     """
@@ -40,9 +42,11 @@ class Refinement:
     strength: float = float("inf")
     scale: float = USUAL_TEMPERATURE
     temperature: float = USUAL_TEMPERATURE
+    worth: float = 0.0
     judges: bool = True
 
     def __zonkey_validate__(self) -> None:
+        require_number("worth", self.worth, 0)
         for name in ("strength", "scale", "temperature"):
             require_that(getattr(self, name) > 0, f"`{name}` of the refinement must be above 0.")
         for name in ("scale", "temperature"):
@@ -96,10 +100,21 @@ class Refined:
         """Return whether all these classes were refined."""
         return bool(np.isin(labels, self.labels).all())
 
-    def apply(self, labels: np.ndarray) -> tuple[Array, Array]:
-        """Return the centers and offsets of some of the classes."""
-        rows = np.searchsorted(self.labels, labels)
-        return take_rows(self.centers, rows), take_rows(self.offsets, rows)
+    def apply(
+        self, labels: np.ndarray, start: Array, now: tuple[Array, Array]
+    ) -> tuple[Array, Array]:
+        """Return refined centers and offsets of some of the classes.
+
+        `start` are the centers before, and `now` centers and offsets that unlabeled samples may
+        have moved since: the refinement adds the same linear function to their scores.
+        """
+        xp, rows = namespace(start), np.searchsorted(self.labels, labels)
+        refined, offsets = take_rows(self.centers, rows), take_rows(self.offsets, rows)
+        centers, own = now
+        moved = centers + (refined - start)
+        lengths = (xp.sum(each * each, axis=1) for each in (refined, start, centers, moved))
+        of_refined, of_start, of_now, of_moved = lengths
+        return moved, of_refined + offsets - of_start + of_now + own - of_moved
 
 
 def pull_to_centers(
@@ -121,16 +136,16 @@ def pull_to_centers(
     return fit_pulled(X, codes, shares, start, intercepts, pull, guess=guess, most_steps=_STEPS)
 
 
-def center_scores(X: Array, C: Array) -> np.ndarray:
-    """Return 2 x'c - ||c||^2 on the host."""
+def center_scores(X: Array, C: Array) -> Array:
+    """Return 2 x'c - ||c||^2."""
     return linear_scores(X, 2 * C, -namespace(C).sum(C * C, axis=1))
 
 
-def linear_scores(X: Array, W: Array, b: Array) -> np.ndarray:
-    """Return x'w + b on the host."""
+def linear_scores(X: Array, W: Array, b: Array) -> Array:
+    """Return x'w + b."""
     xp = namespace(X)
     W, b = (xp.astype(place_like(part, X), X.dtype) for part in (W, b))
-    return to_numpy(multiply(X, W.T) + b[None, :])
+    return multiply(X, W.T) + b[None, :]
 
 
 def mean_square(X: Array) -> float:

@@ -9,19 +9,15 @@ counts as prior knowledge: few samples move it little.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
-from ..arrays import Array, namespace, place_like, sums_by_code
-from ..streaming.bottom_k import ranks_within
-from .choosing import POWERS, Choice
-from .evidence import Regression
-from .posterior import KernelRidge, left_out_means, placed_scale, posterior_centers, slope
+from ..arrays import Array, namespace, one_hot, place_like, sums_by_code, to_numpy
+from ..hold_out import rank_distinct
+from .choosing import JOINT_START, POWERS, Choice, Temperatures
 from .preparing import Preparing
 from .refining import (
     USUAL_TEMPERATURE,
@@ -31,6 +27,13 @@ from .refining import (
     mean_square,
     pull_to_centers,
     take_rows,
+)
+from .shot_folds import (
+    LabeledRows,
+    LearnedFold,
+    Names,
+    ShotFold,
+    shot_folds,
 )
 from .survey import KeptSamples
 
@@ -47,12 +50,14 @@ _COST_OF_POWER = 1.0  # for the power that the samples do not suggest, in log-li
 # With one sample per class: share of the variance between classes over how far their means lie
 # along their names (0.8 to 0.95 in five joint spaces), and temperatures with and without names.
 _BETWEEN, _LEAST_ERROR = 0.9, 0.02
-_NAMES_TEMPERATURE, _NAMES_SPREAD, _ONE_SHOT_TEMPERATURE = 0.2, 0.35, 0.1
+_NAMES_WORTH, _NO_SAMPLE_TEMPERATURE = 16.0, 0.045
+_NAMES_TEMPERATURE, _NAMES_SPREAD, _ONE_SHOT_TEMPERATURE = 0.18, 0.25, 1.7
 _LONG_TAILS = 1.0  # excess kurtosis, above which a power of 0.5 is usual
 
-_MOST_FOLDS, _FEW = 5, 3
 _MOST_PER_CLASS, _MOST_CLASSES, _MOST_SCORED = 100, 200, 1000
 _MOST_VALUES = 2**23  # numbers in all samples
+_MOST_PRODUCTS = 2**26  # to score all samples once, where a refinement is chosen
+_FEWEST_PER_CLASS = 5
 _LEAST_GAIN = 0.005  # of the likelihood, relative: a refinement that gains less is not taken
 _WORSE = 1.02  # times the best likelihood: weaker pulls would only overfit more
 
@@ -60,118 +65,17 @@ _WORSE = 1.02  # times the best likelihood: weaker pulls would only overfit more
 Way = tuple[float, float] | None  # power and shrinkage; None is the preprocessing the user gave
 
 
-@dataclass(frozen=True, eq=False)
-class ShotFold:
-    """Samples to learn from, those left out, and the classes that these are told apart from."""
-
-    fitted: np.ndarray
-    out: np.ndarray
-    classes: np.ndarray
-
-
-def shot_folds(codes: np.ndarray, n_classes: int, seed: int) -> list[ShotFold]:
-    """Return folds in which each class keeps a sample.
-
-    Samples are in the order of their priority within classes. With two samples per class, whitening
-    cannot be learned from what a class keeps. So half of the classes lose a sample, and compete
-    with each other.
-    """
-    counts = np.bincount(codes, minlength=n_classes)
-    several, every = np.flatnonzero(counts > 1), np.arange(n_classes)
-    rank, rng = ranks_within(codes), np.random.default_rng(seed)
-    if not len(several):
-        return []
-    typical = np.median(counts[several])
-    if typical < _FEW and len(several) >= 4:
-        halves = np.array_split(rng.permutation(several), 2)
-        parts = product((np.sort(half) for half in halves), (0, 1))
-        outs = [(np.isin(codes, half) & (rank % 2 == turn), half) for half, turn in parts]
-    else:
-        n_folds = int(np.clip(typical, 2, _MOST_FOLDS))
-        place = np.where(counts[codes] > 1, rank % n_folds, -1)
-        outs = [(place == turn, every) for turn in range(n_folds)]
-    return [ShotFold(np.flatnonzero(~out), np.flatnonzero(out), half) for out, half in outs]
-
-
-@dataclass(frozen=True, eq=False)
-class LearnedFold:
-    """What the samples that stay in a fold say of each class, under one preprocessing."""
-
-    X: Array
-    X_out: Array
-    sums: Array
-    counts: Array
-    prior: Array
-
-    def centers(self, worth: float) -> Array:
-        """Return the posterior centers."""
-        return posterior_centers(self.prior, self.sums, self.counts, worth)
-
-
-@dataclass(frozen=True, eq=False)
-class Names:
-    """What is known of classes beside samples.
-
-    Attributes
-    ----------
-    is_described : ndarray of bool of shape (m,)
-        Whether a class has a prototype.
-    kernel : array of shape (p, p) or None
-        Kernel between the prototypes of the described classes; None without prototypes.
-    counts : ndarray of shape (m,)
-        Samples behind each mean.
-    ridge : float
-        Ridge of the regression.
-    placed : array of shape (m, d) or None
-        Raw prototypes among the samples, if they share a space.
-    """
-
-    is_described: np.ndarray
-    kernel: Array | None
-    counts: np.ndarray
-    ridge: float
-    placed: Array | None
-
-    @classmethod
-    def read(
-        cls,
-        labels: np.ndarray,
-        regression: Regression | None,
-        like: Array,
-        counts: np.ndarray,
-        placed: Array | None,
-    ) -> Names:
-        """Take the prototypes of classes that a regression knows."""
-        if regression is None:
-            return cls(np.zeros(len(labels), bool), None, counts, 0.0, None)
-        is_described = np.isin(labels, regression.prototypes.labels)
-        K = regression.compare(labels[is_described], like)
-        return cls(is_described, K, counts, regression.ridge, placed)
-
-    @cached_property
-    def inverse(self) -> Array | None:
-        """G of the described classes."""
-        if self.kernel is None or not self.is_described.any():
-            return None
-        return KernelRidge(self.kernel, self.counts[self.is_described]).inverse(self.ridge)
-
-    def predict(self, M: Array, Q: Array | None, *, judges: bool) -> Array:
-        """Return the prior of each class, each learned from the others.
-
-        M are the means of the classes, Q their prototypes among the samples.
-        """
-        xp, G = namespace(M), self.inverse
-        own = xp.zeros_like(M)
-        if G is None:
-            return own
-        if Q is not None:
-            own = placed_scale(M, Q, ~self.is_described) * Q
-        missed = take_rows(M - own, np.flatnonzero(self.is_described))
-        found = left_out_means(place_like(G, M), missed)
-        trust = slope(missed, found) if judges else 1.0
-        found = xp.concat([trust * found, xp.zeros_like(M[:1, :])])
-        places = np.where(self.is_described, np.cumsum(self.is_described) - 1, found.shape[0] - 1)
-        return own + take_rows(found, places)
+def choose_for_names(fixed: dict[str, Any]) -> Choice:
+    """Return the usual parameters of names alone, in the space of the samples."""
+    temperature = _NO_SAMPLE_TEMPERATURE
+    worth = float(fixed.get("worth", _NAMES_WORTH))
+    judges = "worth" not in fixed
+    return Choice(
+        replace(JOINT_START, power=None, shrinkage=None),
+        worth,
+        temperatures=Temperatures(temperature, temperature, temperature),
+        refinement=Refinement(float("inf"), temperature, temperature, worth, judges),
+    )
 
 
 def select_classes(
@@ -183,7 +87,8 @@ def select_classes(
         used = np.sort(np.random.default_rng(seed).permutation(used)[:_MOST_CLASSES])
     rows = np.flatnonzero(np.isin(kept.codes, used))
     codes = np.searchsorted(used, kept.codes[rows])
-    few = replace(kept, X=take_rows(kept.X, rows), codes=codes, weights=kept.weights[rows])
+    parts = {"weights": kept.weights[rows], "priorities": kept.priorities[rows]}
+    few = replace(kept, X=take_rows(kept.X, rows), codes=codes, **parts)
     return few, labels[used]
 
 
@@ -207,9 +112,11 @@ class ShotChoosing:
     def __init__(
         self, kept: KeptSamples, names: Names, choice: Choice, fixed: dict[str, Any], seed: int
     ) -> None:
-        most = _MOST_VALUES // (kept.X.shape[1] * len(names.counts))
-        most = min(_MOST_PER_CLASS, max(_MOST_FOLDS, most))
-        rows = np.flatnonzero(ranks_within(kept.codes) < most)
+        self.n_classes = len(names.counts)
+        most = _MOST_VALUES // (kept.X.shape[1] * self.n_classes)
+        most = min(_MOST_PER_CLASS, max(_FEWEST_PER_CLASS, most))
+        rank = rank_distinct(kept.codes, kept.priorities)
+        rows = np.flatnonzero(rank < most)
         self.X = take_rows(kept.X, rows)
         self.codes = kept.codes[rows]
         self.weights = kept.weights[rows]
@@ -217,8 +124,9 @@ class ShotChoosing:
         self.names = names
         self.choice = choice
         self.fixed = fixed
-        self.folds = shot_folds(self.codes, len(names.counts), seed)
-        self.n_out = sum(len(fold.out) for fold in self.folds)
+        self.seed = seed
+        self.folds = shot_folds(self.codes, rank[rows], self.n_classes, seed)
+        self.n_out = sum(float(self.weights[fold.out].sum()) for fold in self.folds)
         self._preparings: tuple[float | None, list[Preparing]] = (None, [])
         self._learned: tuple[Any, list[LearnedFold]] = (None, [])
 
@@ -226,21 +134,14 @@ class ShotChoosing:
         """Choose the way to compare samples and the worth of names, then the refinement."""
         if not self.n_out:
             return self._choose_without_folds()
-        best, chosen = (np.inf, 0.0), (self._ways()[0], self.choice.worth)
+        best, chosen = (np.inf, 0.0), (self._ways()[0], 0.0)
         for way, worth in product(self._ways(), self._worths()):
-            surprise, scale = self.judge(way, worth)
+            surprise, scale = self.judge(self._learn(way), worth)
             surprise += self._surprise_of(way, worth)
             if surprise < best[0]:
                 best, chosen = (surprise, scale), (way, worth)
-        (way, worth), scale = chosen, best[1]
-        return self._decide(way, worth, self._choose_strength(way, worth, scale))
-
-    def _decide(self, way: Way, worth: float, refinement: Refinement) -> Choice:
-        refinement = replace(refinement, judges=self.judges)
-        point = self.choice.point
-        if way is not None:
-            point = replace(point, power=way[0], shrinkage=way[1])
-        return replace(self.choice, point=point, worth=worth, refinement=refinement)
+        way, worth = chosen
+        return self._decide(way, worth, self._choose_strength(self._learn(way), worth, best[1]))
 
     def _choose_without_folds(self) -> Choice:
         """Choose with one sample per class, where the usual values decide.
@@ -248,32 +149,35 @@ class ShotChoosing:
         In a joint space, names alone classify the samples, which tells their temperature; how far
         class means lie along names tells how large they are.
         """
-        every = ShotFold(np.arange(len(self.codes)), np.arange(len(self.codes)), self._every)
-        joint, fixed = self.names.placed is not None, self.fixed
+        joint, fixed, every = self.names.placed is not None, self.fixed, np.arange(len(self.codes))
         power = 1.0 if joint else usual_power(self.X)
         way = None if "preprocessing" in fixed else (power, _SHRINKAGE)
-        self.folds, self.n_out = [every], len(self.codes)
-        (learned,) = self._learn(way)
-        length = self._length
-        worth, scale = _OTHER_WORTH, _ONE_SHOT_TEMPERATURE * length
+        self.folds = [ShotFold(every, every, np.arange(self.n_classes))]
+        self.n_out = float(self.weights.sum())
+        (learned,) = folds = self._learn(way)
+        length = mean_square(learned.out.X)
+        worth, scale = _OTHER_WORTH, usual_one_shot(learned.stay.X)
         if joint:
             along = mean_square(learned.prior) / length
             between = _BETWEEN * along**0.5  # share of the variance of samples
             worth = (1 - between) / max(between - along, _LEAST_ERROR)
             usual = _NAMES_TEMPERATURE * along**0.5 * length
-            scores = [center_scores(learned.X_out, learned.prior)]
-            _, scale = self._best_temperature(scores, usual, _NAMES_SPREAD)
+            scores = [center_scores(learned.out.X, learned.prior)]
+            _, scale = self._best_temperature(folds, scores, usual, _NAMES_SPREAD)
         worth = float(fixed.get("worth", worth if self.names.is_described.any() else 0.0))
         return self._decide(way, worth, Refinement(float("inf"), scale, scale))
+
+    def _decide(self, way: Way, worth: float, refinement: Refinement) -> Choice:
+        refinement = replace(refinement, worth=worth, judges=self.judges)
+        point = self.choice.point
+        if way is not None:
+            point = replace(point, power=way[0], shrinkage=way[1])
+        return replace(self.choice, point=point, refinement=refinement)
 
     @property
     def judges(self) -> bool:
         """Whether samples judge what the regression predicts."""
         return "worth" not in self.fixed
-
-    @property
-    def _every(self) -> np.ndarray:
-        return np.arange(self.n_classes)
 
     # What is chosen from.
 
@@ -302,16 +206,40 @@ class ShotChoosing:
 
     # How likely left-out samples are.
 
-    def judge(self, way: Way, worth: float) -> tuple[float, float]:
+    def judge(self, folds: list[LearnedFold], worth: float) -> tuple[float, float]:
         """Return the mean surprise of left-out samples by posterior centers, and the temperature.
 
         The surprise is minus the logarithm of the probability.
         """
-        scores = []
-        for fold, learned in zip(self.folds, self._learn(way), strict=True):
-            C = take_rows(learned.centers(worth), fold.classes)
-            scores.append(center_scores(learned.X_out, C))
-        return self._best_temperature(scores)
+        scores = [center_scores(fold.out.X, fold.centers(worth)) for fold in folds]
+        return self._best_temperature(folds, scores)
+
+    def _best_temperature(
+        self,
+        folds: list[LearnedFold],
+        scores: list[Array],
+        usual: float | None = None,
+        spread: float = _TEMPERATURE_SPREAD,
+    ) -> tuple[float, float]:
+        """Return the lowest mean surprise of left-out samples over temperatures, and where."""
+        n = sum(len(fold.out.codes) for fold in folds)
+        some = slice(None, None, 1 + n // _MOST_SCORED)
+        parts = []
+        for fold, S in zip(folds, scores, strict=True):
+            S = S[some, :]
+            xp, codes = namespace(S), place_like(fold.out.codes[some], S)
+            weights = xp.astype(place_like(fold.out.weights[some], S), S.dtype)
+            parts.append((S, one_hot(codes, S.shape[1], like=S), weights))
+        total = sum(float(namespace(weights).sum(weights)) for _, _, weights in parts)
+        usual = _TEMPERATURE * mean_square(folds[0].out.X) if usual is None else usual
+        best = (np.inf, usual)
+        for T in usual * 2.0 ** np.arange(-5, 5.01, 0.5):
+            surprise = (
+                sum(_surprise_at(S, is_own, weights, T) for S, is_own, weights in parts) / total
+            )
+            surprise += _count_doublings(T, usual, spread) / self.n_out
+            best = min(best, (surprise, float(T)))
+        return best
 
     def _learn(self, way: Way) -> list[LearnedFold]:
         """Return all folds under a preprocessing, which never saw the samples left out."""
@@ -333,84 +261,65 @@ class ShotChoosing:
         Z = preparing.apply(self.fixed["preprocessing"]) if way is None else preparing.whiten(*way)
         xp, n = namespace(Z), len(self.codes)
         Z = xp.astype(Z, xp.float32, copy=False)
-        X, weights = take_rows(Z, fold.fitted), self.weights[fold.fitted]
-        codes, shares = self.codes[fold.fitted], xp.astype(place_like(weights, X), X.dtype)
-        sums = sums_by_code(X, place_like(codes, X), self.n_classes, shares)
+        stay, out = (
+            LabeledRows(take_rows(Z, rows), self.codes[rows], self.balance[rows])
+            for rows in (fold.fitted, fold.out)
+        )
+        weights = self.weights[fold.fitted]
+        shares = xp.astype(place_like(weights, Z), Z.dtype)
+        sums = sums_by_code(stay.X, place_like(stay.codes, Z), self.n_classes, shares)
         sums = xp.astype(sums, xp.float64)
-        counts = place_like(np.bincount(codes, weights, minlength=self.n_classes), sums)
+        counts = place_like(np.bincount(stay.codes, weights, minlength=self.n_classes), sums)
         Q = None if self.names.placed is None else xp.astype(Z[n:, :], xp.float64)
         prior = self.names.predict(sums / counts[:, None], Q, judges=self.judges)
-        return LearnedFold(X, take_rows(Z, fold.out), sums, counts, prior)
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return len(self.names.is_described)
-
-    def _best_temperature(
-        self,
-        scores: list[np.ndarray],
-        usual: float | None = None,
-        spread: float = _TEMPERATURE_SPREAD,
-    ) -> tuple[float, float]:
-        """Return the lowest mean surprise of left-out samples over temperatures, and where."""
-        some, parts = slice(None, None, 1 + self.n_out // _MOST_SCORED), []
-        for fold, S in zip(self.folds, scores, strict=True):
-            truth = np.searchsorted(fold.classes, self.codes[fold.out])
-            parts.append((S[some], truth[some], self.balance[fold.out][some]))
-        total = sum(float(weights.sum()) for _, _, weights in parts)
-        usual = _TEMPERATURE * self._length if usual is None else usual
-        best = (np.inf, usual)
-        for T in usual * 2.0 ** np.arange(-5, 5.01, 0.5):
-            surprise = sum(_surprise_at(*part, T) for part in parts) / total
-            surprise += _count_doublings(T, usual, spread) / self.n_out
-            best = min(best, (surprise, float(T)))
-        return best
-
-    @property
-    def _length(self) -> float:
-        """Mean squared length of preprocessed samples: 1, unless the user gave a preprocessing."""
-        return mean_square(self._learned[1][0].X)
+        return LearnedFold(stay, out, prior, sums, counts).narrow(fold.classes)
 
     # The refinement.
 
-    def _choose_strength(self, way: Way, worth: float, scale: float) -> Refinement:
-        """Return the pull under which left-out samples are most likely, and the temperature."""
-        usual, temperature = self.judge(way, worth)
-        best, found = usual, Refinement(float("inf"), scale, temperature)
-        folds = [*zip(self.folds, self._learn(way), strict=True)]
+    def _choose_strength(self, folds: list[LearnedFold], worth: float, scale: float) -> Refinement:
+        """Return the pull under which left-out samples are most likely, and the temperature.
+
+        Some of many classes choose for all: the pull is relative to the number of classes.
+        """
+        folds = [self._narrow(fold) for fold in folds]
+        usual, before = self.judge(folds, worth)
+        best, found = usual, Refinement(float("inf"), scale, scale)
         guesses: list[Any] = [None] * len(folds)
         for strength in STRENGTHS:
-            scores = []
-            for i, (fold, learned) in enumerate(folds):
-                guesses[i] = self._refine(fold, learned, worth, scale, strength, guesses[i])
-                scores.append(scale * linear_scores(learned.X_out, *guesses[i]))
-            surprise, temperature = self._best_temperature(scores)
+            scores, refinement = [], Refinement(strength, scale)
+            for i, fold in enumerate(folds):
+                X, codes, weights = fold.stay.X, fold.stay.codes, fold.stay.weights
+                C, guess = fold.centers(worth), guesses[i]
+                W, b = guesses[i] = pull_to_centers(X, codes, weights, C, refinement, guess)
+                scores.append(linear_scores(fold.out.X, scale * W, scale * b))
+            surprise, T = self._best_temperature(folds, scores)
             if surprise < min(best, usual * (1 - _LEAST_GAIN)):
-                best, found = surprise, Refinement(strength, scale, temperature)
+                best, found = surprise, Refinement(strength, scale, scale * T / before)
             elif surprise > _WORSE * best:
                 break
         return found
 
-    def _refine(
-        self,
-        fold: ShotFold,
-        learned: LearnedFold,
-        worth: float,
-        scale: float,
-        strength: float,
-        guess: Any,
-    ) -> tuple[Array, Array]:
-        codes = self.codes[fold.fitted]
-        rows = np.flatnonzero(np.isin(codes, fold.classes))
-        return pull_to_centers(
-            take_rows(learned.X, rows),
-            np.searchsorted(fold.classes, codes[rows]),
-            self.balance[fold.fitted][rows],
-            take_rows(learned.centers(worth), fold.classes),
-            Refinement(strength, scale),
-            guess,
-        )
+    def _narrow(self, fold: LearnedFold) -> LearnedFold:
+        """Return a fold of as many classes as can be scored quickly."""
+        n, d = fold.stay.X.shape
+        k = fold.counts.shape[0]
+        most = int((_MOST_PRODUCTS * k / (n * d)) ** 0.5)
+        if k <= most:
+            return fold
+        rng = np.random.default_rng(self.seed)
+        return fold.narrow(np.sort(rng.permutation(k)[: max(2, most)]))
+
+
+def usual_one_shot(X: Array) -> float:
+    """Return the usual temperature of one sample per class, which are the rows of X.
+
+    It is relative to how far products of two samples scatter, and lower for more classes.
+    """
+    xp, n = namespace(X), X.shape[0]
+    G = to_numpy(xp.astype(X @ X.T, xp.float64))
+    scatter = float(np.std(G[~np.eye(n, dtype=bool)])) if n > 1 else 0.0
+    usual = _ONE_SHOT_TEMPERATURE * scatter / np.log(max(2, n)) ** 0.5
+    return usual if usual > 0 else _TEMPERATURE * mean_square(X)
 
 
 def usual_power(X: Array) -> float:
@@ -425,9 +334,12 @@ def usual_power(X: Array) -> float:
     return 0.5 if excess > _LONG_TAILS else 1.0
 
 
-def _surprise_at(S: np.ndarray, truth: np.ndarray, weights: np.ndarray, T: float) -> float:
-    L = S / T
-    return float(weights @ (logsumexp(L, axis=1) - L[np.arange(len(L)), truth]))
+def _surprise_at(S: Array, is_own: Array, weights: Array, T: float) -> float:
+    """Return the weighted sum of minus the logarithms of the probabilities of the own classes."""
+    xp, L = namespace(S), S / T
+    L = L - xp.max(L, axis=1)[:, None]
+    losses = xp.log(xp.sum(xp.exp(L), axis=1)) - xp.sum(L * is_own, axis=1)
+    return float(xp.sum(weights * losses))
 
 
 def _count_doublings(value: float, usual: float, spread: float) -> float:

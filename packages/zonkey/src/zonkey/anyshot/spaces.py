@@ -22,7 +22,7 @@ def find_shift(
     """
     d = kept.X.shape[1]
     if space == "joint":
-        _require_joint(given, d)
+        require_joint(given, d)
     if given is None or space == "separate" or given.n_dimensions != d:
         return None
     described = np.isin(labels, given.labels)
@@ -43,13 +43,15 @@ def place_among(labels: np.ndarray, known: Prototypes, shift: np.ndarray) -> np.
     return placed
 
 
-def _require_joint(given: Prototypes | None, n_features: int) -> None:
+def require_joint(given: Prototypes | None, n_features: int | None) -> None:
+    """Refuse prototypes that cannot be in the space of the samples; None fits any."""
     found = None if given is None else given.n_dimensions
-    if found != n_features:
+    if found is None or n_features not in (None, found):
+        wanted = "" if n_features is None else f" with the {n_features} features of the samples"
         raise ValueError(
-            f'space="joint" needs prototypes with the {n_features} features of the samples; got '
-            f"{'no prototypes' if found is None else f'{found} dimensions'}. Encode both with one "
-            'encoder, or pass space="separate".'
+            f'space="joint" needs prototypes{wanted}; got '
+            f"{'none' if found is None else f'{found} dimensions'}. Encode both with one encoder, "
+            'or pass space="separate".'
         )
 
 

@@ -27,8 +27,11 @@ from .evidence import (
     common_shift,
 )
 from .posterior import left_out_worth
-from .refining import Refined
+from .refining import Refined, take_rows
 from .ridges import Ridge
+from .shot_folds import Names
+from .shots import ShotChoosing, select_classes
+from .survey import KeptSamples
 
 BY_SHOTS = "shots"  # the worth is chosen by further samples
 USUAL_WORTH, _WORTHS = 10.0, (1.0, 2.5, 5.0, 10.0, 20.0, 40.0)  # of a prototype, in shots
@@ -169,7 +172,7 @@ class AnyShotState:
     def learn(self, prior: Array | None = None) -> Self:
         """Return the state with the centers of its evidence; priors may be given."""
         prior = self.find_priors() if prior is None else prior
-        return replace(self, centers=class_centers(self.evidence, prior, self.choice.worth))
+        return replace(self, centers=class_centers(self.evidence, prior, self.choice.worth_in_use))
 
     def find_priors(self) -> Array:
         """Return the prior of each class."""
@@ -198,8 +201,8 @@ class AnyShotState:
 
     def place(self, Y: np.ndarray) -> Array:
         """Return prototypes as preprocessed samples."""
-        among = place_like(np.asarray(Y, np.float64) + self.shift, self.evidence.sums)
-        return self.prepare(among)
+        assert self.shift is not None
+        return self.prepare(place_like(np.asarray(Y, np.float64) + self.shift, self.evidence.sums))
 
     def predict_priors(self, Y: np.ndarray, ridge: Ridge | None = None) -> Array:
         """Return the prior of a class without samples for each prototype, a row of Y."""
@@ -252,13 +255,11 @@ class AnyShotState:
         rows = np.searchsorted(self.evidence.labels, labels)
         centers = self._centers_of(rows)
         penalties = place_like(self._penalties_of(rows), centers)
-        temperature = self._temperature_of(rows)
+        start, temperature = centers, self._temperature_of(rows)
         if self.adapted is not None:
             centers, penalties = self.adapted.apply(labels, centers, penalties)
-        elif self.refined is not None and self.refined.covers(labels):
-            centers, penalties = self.refined.apply(labels)
-            if self.settings.temperature is None:
-                temperature = self.refined.temperature
+        if self.refined is not None and self.refined.covers(labels):
+            centers, penalties = self.refined.apply(labels, start, (centers, penalties))
         return Scorer(
             labels,
             LinearScores.from_distances(centers).subtract(penalties).check(),
@@ -273,9 +274,11 @@ class AnyShotState:
         return namespace(self.centers).take(self.centers, place_like(rows, self.centers), axis=0)
 
     def _penalties_of(self, rows: np.ndarray) -> np.ndarray:
-        """Return what is subtracted from the scores of some classes."""
+        """Return what is subtracted from the scores of some classes, of which some are unseen."""
+        if self.refined is not None and self.refined.covers(self.evidence.labels[rows]):
+            return np.zeros(len(rows))
         penalties = self.choice.penalty * self.evidence.counts
-        return (penalties / self.evidence.totals(self.choice.worth))[rows]
+        return (penalties / self.evidence.totals(self.choice.worth_in_use))[rows]
 
     def _temperature_of(self, rows: np.ndarray) -> float:
         """Return the temperature for some candidates.
@@ -287,7 +290,14 @@ class AnyShotState:
             return self.settings.temperature
         if self.adapted is not None and self.adapted.temperature is not None:
             return self.adapted.temperature
-        found, worth, n_shots = self.choice.temperatures, self.choice.worth, self.settings.n_shots
+        refined = self.refined
+        if refined is not None and refined.covers(self.evidence.labels[rows]):
+            return refined.temperature
+        found, worth, n_shots = (
+            self.choice.temperatures,
+            self.choice.worth_in_use,
+            self.settings.n_shots,
+        )
         counts = self.evidence.counts[rows]
         of_prior = 1 - counts / self.evidence.totals(worth)[rows]
         at_new = worth / (worth + n_shots) if worth else 1.0
@@ -312,14 +322,10 @@ class AnyShotState:
 
         `samples` are preprocessed samples, their positions among these classes, and their weights.
         """
-        if self.choice.refinement is None:
-            return self
-        labels = self.seen
-        rows = np.searchsorted(self.evidence.labels, labels)
-        centers = self._centers_of(rows)
-        return replace(
-            self, refined=Refined.learn(labels, centers, samples, self.choice.refinement)
-        )
+        refinement, labels = self.choice.refinement, self.seen
+        assert refinement is not None
+        centers = self._centers_of(np.searchsorted(self.evidence.labels, labels))
+        return replace(self, refined=Refined.learn(labels, centers, samples, refinement))
 
     # What later samples and classes change.
 
@@ -338,11 +344,44 @@ class AnyShotState:
         if not (isinstance(targets, str) and targets == "all"):
             targets = np.union1d(self.find_candidates(), new)
         wider = replace(self, evidence=add_sums(evidence, sums), targets=targets, adapted=None)
+        if self.choice.refinement is not None:
+            return wider._refine_again(shots)
         prior = wider.find_priors()
         if shots is not None:
             worth = wider._worth_of(prior, shots)
             wider = replace(wider, choice=replace(self.choice, worth=worth))
         return wider.learn(prior)
+
+    def forget_refinement(self) -> Self:
+        """Return the state as if some candidates had no samples."""
+        return replace(self, choice=replace(self.choice, refinement=None), refined=None).learn()
+
+    def _refine_again(self, shots: Shots | None) -> Self:
+        """Return the state whose kept samples, with further ones, choose and refine again."""
+        if shots is None or (self.reserve is not None and self.reserve.priors is not None):
+            return replace(self, refined=None).learn()
+        reserve = self.reserve.read() if self.reserve is not None else Reserve.make_empty(shots.X)
+        codes = to_numpy(shots.codes)
+        weights = np.ones(len(codes)) if shots.weights is None else to_numpy(shots.weights)
+        used = weights > 0
+        X = take_rows(shots.X, np.flatnonzero(used))
+        reserve = reserve.add(X, codes[used], weights[used].astype(np.float64), shots.labels)
+        labels = reserve.labels
+        kept = KeptSamples.choose(reserve.X, reserve.codes, labels, 0, reserve.weights)
+        kept, some = select_classes(kept, labels, self.settings.seed)
+        placed = self.place_prototypes()
+        if placed is not None:
+            rows = np.searchsorted(self.evidence.labels, some)
+            placed = take_rows(placed.vectors, rows)
+        counts = np.bincount(kept.codes, kept.weights)
+        names = Names.read(some, self.regression, self.evidence.sums, counts, placed)
+        fixed: dict[str, Any] = {"preprocessing": None}
+        refinement = self.choice.refinement
+        if refinement is not None and not refinement.judges:
+            fixed["worth"] = self.choice.worth_in_use
+        choice = ShotChoosing(kept, names, self.choice, fixed, self.settings.seed).run()
+        state = replace(self, choice=choice, reserve=reserve).learn()
+        return state.refine((reserve.X, reserve.codes, reserve.weights))
 
     def _worth_of(self, prior: Array, shots: Shots) -> float:
         """Return the worth under which samples of classes with several are most likely."""
@@ -352,7 +391,7 @@ class AnyShotState:
         several = evidence.is_described[rows] & (evidence.counts[rows] >= 2)
         several &= evidence.labels[rows] == labels
         if self.regression is None or several.sum() < 2:
-            return self.choice.worth
+            return self.choice.worth_in_use
         if evidence.is_transferred:
             prior = prior + common_shift(evidence, prior, USUAL_WORTH)[None, :]
         xp, host = namespace(prior), to_numpy(shots.codes)
@@ -417,9 +456,11 @@ class AnyShotState:
             centers=self._centers_of(rows),
             penalties=self._penalties_of(rows),
             ridge=ridge,
-            prior_worth=self.choice.worth,
+            prior_worth=self.choice.worth_in_use,
             reserve=reserve,
             placed=self.place_prototypes(),
+            trust=self.trust,
+            temperature=self._temperature_of(rows),
         )
         adapted = adapting.run(
             place_like(X, self.evidence.sums),

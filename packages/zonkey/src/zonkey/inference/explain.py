@@ -330,7 +330,7 @@ class _Posterior:
 
     def _prior_share(self, place: int) -> float:
         """Return n0 / (n0 + n) of a class, 0 without prototype."""
-        total = self.evidence.totals(self.state.choice.worth)[place]
+        total = self.evidence.totals(self.state.choice.worth_in_use)[place]
         return float(1 - self.evidence.counts[place] / total)
 
     def _shares(self, label: Any) -> np.ndarray:

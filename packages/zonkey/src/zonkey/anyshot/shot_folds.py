@@ -1,0 +1,155 @@
+"""Folds of labeled samples: some of each class are left out, and what the others say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+
+from ..arrays import Array, namespace, place_like
+from .evidence import Regression
+from .posterior import KernelRidge, left_out_means, placed_scale, posterior_centers, slope
+from .refining import take_rows
+
+_MOST_FOLDS, _FEW = 5, 3
+_MANY = 20  # samples per class, from which on three folds will do
+_SPLIT = 4  # classes, from which on half of them can be told apart
+
+
+@dataclass(frozen=True, eq=False)
+class ShotFold:
+    """Rows to learn from, those left out, and the classes that these are told apart from."""
+
+    fitted: np.ndarray
+    out: np.ndarray
+    classes: np.ndarray
+
+
+def shot_folds(codes: np.ndarray, rank: np.ndarray, n_classes: int, seed: int) -> list[ShotFold]:
+    """Return folds in which each class keeps a sample, none if no class has two.
+
+    `rank` is that of each sample within its class. With two samples per class, whitening
+    cannot be learned from what a class keeps. So half of the classes lose a sample, and compete
+    with each other.
+    """
+    counts = np.zeros(n_classes, int)
+    np.maximum.at(counts, codes, rank + 1)
+    several, every = np.flatnonzero(counts > 1), np.arange(n_classes)
+    if not len(several):
+        return []
+    rng = np.random.default_rng(seed)
+    typical = np.median(counts[several])
+    if typical < _FEW and len(several) >= _SPLIT:
+        halves = np.array_split(rng.permutation(several), 2)
+        parts = product((np.sort(half) for half in halves), (0, 1))
+        outs = [(np.isin(codes, half) & (rank % 2 == turn), half) for half, turn in parts]
+    else:
+        n_folds = _FEW if typical >= _MANY else int(np.clip(typical, 2, _MOST_FOLDS))
+        place = np.where(counts[codes] > 1, rank % n_folds, -1)
+        outs = [(place == turn, every) for turn in range(n_folds)]
+    return [ShotFold(np.flatnonzero(~out), np.flatnonzero(out), half) for out, half in outs]
+
+
+@dataclass(frozen=True, eq=False)
+class LabeledRows:
+    """Preprocessed samples, the positions of their classes, and their weights."""
+
+    X: Array
+    codes: np.ndarray
+    weights: np.ndarray
+
+    def narrow(self, classes: np.ndarray) -> LabeledRows:
+        """Return those of some classes, which are numbered anew."""
+        rows = np.flatnonzero(np.isin(self.codes, classes))
+        codes = np.searchsorted(classes, self.codes[rows])
+        return LabeledRows(take_rows(self.X, rows), codes, self.weights[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedFold:
+    """What the samples that stay in a fold say of each class, under one preprocessing."""
+
+    stay: LabeledRows
+    out: LabeledRows
+    prior: Array
+    sums: Array
+    counts: Array
+
+    def centers(self, worth: float) -> Array:
+        """Return the posterior centers."""
+        return posterior_centers(self.prior, self.sums, self.counts, worth)
+
+    def narrow(self, classes: np.ndarray) -> LearnedFold:
+        """Return the fold of some classes alone."""
+        if len(classes) == self.sums.shape[0]:
+            return self
+        parts = (take_rows(part, classes) for part in (self.prior, self.sums, self.counts))
+        return LearnedFold(self.stay.narrow(classes), self.out.narrow(classes), *parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Names:
+    """What is known of classes beside samples.
+
+    Attributes
+    ----------
+    is_described : ndarray of bool of shape (m,)
+        Whether a class has a prototype.
+    kernel : array of shape (p, p) or None
+        Kernel between the prototypes of the described classes; None without prototypes.
+    counts : ndarray of shape (m,)
+        Samples behind each mean.
+    ridge : float
+        Ridge of the regression.
+    placed : array of shape (m, d) or None
+        Raw prototypes among the samples, if they share a space.
+    """
+
+    is_described: np.ndarray
+    kernel: Array | None
+    counts: np.ndarray
+    ridge: float
+    placed: Array | None
+
+    @classmethod
+    def read(
+        cls,
+        labels: np.ndarray,
+        regression: Regression | None,
+        like: Array,
+        counts: np.ndarray,
+        placed: Array | None,
+    ) -> Names:
+        """Take the prototypes of classes that a regression knows."""
+        if regression is None:
+            return cls(np.zeros(len(labels), bool), None, counts, 0.0, None)
+        is_described = np.isin(labels, regression.prototypes.labels)
+        K = regression.compare(labels[is_described], like)
+        return cls(is_described, K, counts, regression.ridge, placed)
+
+    @cached_property
+    def inverse(self) -> Array | None:
+        """G of the described classes."""
+        if self.kernel is None or not self.is_described.any():
+            return None
+        return KernelRidge(self.kernel, self.counts[self.is_described]).inverse(self.ridge)
+
+    def predict(self, M: Array, Q: Array | None, *, judges: bool) -> Array:
+        """Return the prior of each class, each learned from the others.
+
+        M are the means of the classes, Q their prototypes among the samples.
+        """
+        xp, G = namespace(M), self.inverse
+        own = xp.zeros_like(M)
+        if G is None:
+            return own
+        if Q is not None:
+            own = placed_scale(M, Q, ~self.is_described) * Q
+        missed = take_rows(M - own, np.flatnonzero(self.is_described))
+        found = left_out_means(place_like(G, M), missed)
+        trust = slope(missed, found) if judges else 1.0
+        found = xp.concat([trust * found, xp.zeros_like(M[:1, :])])
+        places = np.where(self.is_described, np.cumsum(self.is_described) - 1, found.shape[0] - 1)
+        return own + take_rows(found, places)
