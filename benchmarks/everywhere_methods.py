@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,6 @@ LOGIT_SCALE = 100.0  # of cosines, as in CLIP
 PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # of logistic regression
 OURS, NAMELESS, PRETRAINED = "ours", "no names", "pretrained"
 ADAPTED = "unlabeled"
-KNOWS_SPACES = "space" in inspect.signature(AnyShotClassifier).parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +62,7 @@ def few_shots(problem: Problem, shots: int, rng: np.random.Generator) -> Task:
 def our_model(problem: Problem, kept: Any = None, **options: Any) -> AnyShotClassifier:
     """Return the recommended model with the prototypes of some classes or of all."""
     labels = np.arange(problem.n_classes) if kept is None else np.sort(kept)
-    if KNOWS_SPACES:  # the encoders say whether they share one
-        options["space"] = "joint" if problem.joint else "separate"
+    options["space"] = "joint" if problem.joint else "separate"  # as encoders say it
     return presets.recommended(Prototypes(labels, problem.P[labels]), **options)
 
 
@@ -76,7 +73,7 @@ def without_shots(problem: Problem, unlabeled: Any = None) -> AnyShotClassifier 
             [f"{code:03d}" for code in range(problem.n_classes)]
         )  # texts, as ImageNet's
         model = presets.pretrained(classes=Prototypes(names, problem.P))
-    elif problem.joint and KNOWS_SPACES:
+    elif problem.joint:
         model = our_model(problem, candidates="all").fit(unlabeled)
     else:
         return None

@@ -41,8 +41,9 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         (worth * prior + sum of its samples) / (worth + n).
 
     A class may have a prototype and no sample (unseen), both, or samples and no prototype (no
-    prior). A sample is assigned to the nearest center. Parameters that are "auto" are chosen on
-    training classes that are held out, in closed form and therefore quickly.
+    prior). A sample is assigned to the nearest center. If all candidates have samples, logistic
+    regression that is pulled to the centers refines them. Parameters that are "auto" are chosen on
+    training classes that are held out, in closed form, or on samples that are left out (Notes).
 
     Parameters
     ----------
@@ -54,7 +55,8 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         Whether samples and prototypes are vectors of one space, as those of CLIP or of one encoder
         of texts. "joint": the prior of a class is its own prototype, moved and scaled to where
         samples lie, plus the regression of what that misses. "auto": joint if they have the same
-        number of dimensions and class means lie along the prototypes of their classes.
+        number of dimensions and class means lie along the prototypes of their classes. With
+        "joint", `fit` needs no labels, or no samples at all.
     candidates : {"all", "unseen"} or list of labels, default="all"
         Classes that `predict` chooses from: all known ones, those without samples in `fit`, or
         some. Without prototypes, "unseen" denotes all classes.
@@ -82,7 +84,8 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
     n_shots : int, default=0
         Number of labeled samples per new class that parameters are chosen for. 0 is zero-shot.
     seen_penalty : float or "auto", default="auto"
-        Subtracted from the scores of classes with samples, times n / (n + worth). "auto" maximizes
+        Subtracted from the scores of classes with samples, times n / (n + worth), if there are
+        candidates without samples. "auto" maximizes
         the harmonic mean of the accuracies of held-out classes and held-out samples.
     temperature : float or "auto", default="auto"
         Positive divisor of the scores before the softmax. "auto" maximizes the likelihood of
@@ -152,6 +155,12 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
     accuracies of held-out classes and held-out samples, else and with `transfer` by the first one.
     Folds hold out about the share of classes that is unseen. With fewer than four described
     classes, nothing but `worth` is chosen.
+
+    If all candidates have samples, these choose power and whitening, the worth of prototypes, how
+    far logistic regression may leave the centers, and the temperature: some samples of each class
+    are left out, and the parameters under which they are most likely are taken. Usual values count
+    as prior knowledge, which is all there is with one sample per class. Prototypes that say nothing
+    of samples are worth nothing.
 
     Tools of scikit-learn that compare probabilities with y, such as "neg_log_loss" and
     `cross_val_predict`, need prototypes of the classes of y and of no others.
@@ -238,13 +247,14 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
     def fit(
         self, X: Any = None, y: Any = None, sample_weight: Any = None, *, validation: Any = None
     ) -> Self:
-        """Choose parameters and learn from labeled samples.
+        """Choose parameters and learn from labeled samples, or in a joint space from names alone.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), Chunks or Dask collection
             Training samples. Chunks, which may exceed the memory, are read three times, or twice
-            with ``preprocessing=None``.
+            with ``preprocessing=None``. With ``space="joint"`` and without labels, samples tell
+            only how far they lie from the prototypes; None compares by cosines.
         y : array-like of shape (n_samples,)
             Labels. None for `Chunks`, which have their own.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -276,9 +286,10 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
     ) -> Self:
         """Learn from further samples, of known or of new classes.
 
-        The result is that of a fit on all samples, with preprocessing and parameters as they are;
-        only a worth of "shots" is chosen anew. New classes join the candidates. Changes by `adapt`
-        are forgotten.
+        The result is that of a fit on all samples, with preprocessing and parameters as they are.
+        Only a worth of "shots" is chosen anew, and, if all candidates have samples, everything that
+        left-out samples choose but the preprocessing; at most 256 samples per class refine centers.
+        New classes join the candidates. Changes by `adapt` are forgotten.
 
         Parameters
         ----------

@@ -179,12 +179,7 @@ def _draw_folds(classes: np.ndarray, several: np.ndarray) -> np.ndarray:
 
 def fit_names(known: Prototypes, X: np.ndarray | None = None) -> Any:
     """Return a model that compares samples with the prototypes of classes, in one space."""
-    model = AnyShotClassifier(known)
-    if "space" in model.get_params():
-        return say_space(model, "joint").fit(X)
-    # Until classes may be fitted without samples: each prototype is the only sample of its class.
-    model = AnyShotClassifier(preprocessing=None, temperature=0.12)
-    return model.fit(known.matrix, known.labels)
+    return AnyShotClassifier(known, space="joint").fit(X)
 
 
 def _select_labeled(shots: EncodedStream) -> EncodedStream:
