@@ -34,7 +34,7 @@ DECAY_FACTOR = 0.99  # of alpha_t = 0.99^t alpha, which only the loop of Algorit
 # Lines of the packages of the library, a little above what they have; the whole is to become
 # smaller. A package that is not named here has the limit of "other".
 PACKAGE_LINES = {
-    "(files)": 2_640,
+    "(files)": 2_660,
     "anyshot": 5_600,
     "app": 3_520,
     "bpl": 5_750,
@@ -326,7 +326,7 @@ def measure_sizes() -> Iterator[Row]:
     for package, lines in sorted(count_package_lines().items()):
         yield Row(f"  {package}", lines, PACKAGE_LINES.get(package, PACKAGE_LINES["other"]))
     yield Row("lines of the laboratory", count_lines(LABORATORY), 17_450)
-    yield Row("lines of the tests", sum(map(count_lines, TESTS)), 51_000)
+    yield Row("lines of the tests", sum(map(count_lines, TESTS)), 51_600)
     for limit, budget, find in ((600, 0, find_long_files), (60, 3, find_long_functions)):
         kind = "files" if find is find_long_files else "functions"
         yield _count(f"{kind} of more than {limit} lines", find(limit), budget)

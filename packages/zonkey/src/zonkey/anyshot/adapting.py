@@ -120,10 +120,12 @@ class Reserve:
             rows=np.concatenate([self.rows, np.full(len(codes), -1)])[order],
         )
 
-    @property
-    def codes(self) -> np.ndarray:
-        """Positions of the classes of the samples among the labels."""
-        return np.repeat(np.arange(len(self.labels)), np.diff(self.bounds))
+    def list_samples(self, labels: np.ndarray) -> tuple[Array, np.ndarray, np.ndarray]:
+        """Return samples of some classes, the positions of these among the labels, and weights."""
+        of_sample = np.repeat(self.labels, np.diff(self.bounds))
+        rows = np.flatnonzero(np.isin(of_sample, labels))
+        X = namespace(self.X).take(self.X, place_like(rows, self.X), axis=0)
+        return X, np.searchsorted(labels, of_sample[rows]), self.weights[rows]
 
     def read(self) -> Reserve:
         """Return the reserve with its samples, which may still be in a file."""

@@ -271,7 +271,8 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         AnyShotClassifier
             The fitted estimator.
         """
-        if self.space == "joint" and y is None and as_chunks(X) is None:
+        others = (y, sample_weight, validation)
+        if self.space == "joint" and all(each is None for each in others) and as_chunks(X) is None:
             self._settle(fit_names(self, X))
         else:
             self._settle(fit_state(self, X, y, sample_weight, validation))

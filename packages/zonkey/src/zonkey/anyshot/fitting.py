@@ -21,6 +21,7 @@ from .adapting import Reserve
 from .choosing import POWERS, Choice, Choosing, learn_kernel, steps_of
 from .evidence import Evidence, Regression
 from .held_out import TrainingData
+from .refining import mean_square
 from .shot_folds import Names
 from .shots import ShotChoosing, choose_for_names, select_classes
 from .sources import FitSource, open_source
@@ -55,10 +56,14 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     given = _match_labels(given, source.used)
     _check_candidates(model, given, source.used)
     others = _validation(checked, source.like, given, source.labels, seed)
-    shift = find_shift(model.space, source.kept, given, source.labels)
-    choice, steps = _choose_parameters(model, source, given, others, seed, shift)
-    regression = _learn_map(model, given, steps, seed)
+    compares = not model.transfer and model.kernel != "precomputed"
+    space = model.space if compares else "separate"
+    shift = find_shift(space, source.kept, given, source.labels)
     is_complete = _is_complete(model, given, source.used)
+    # Where all candidates have samples, none without competes with them.
+    by_hm = _competes_with_seen(model) and not is_complete
+    choice, steps = _choose_parameters(model, source, given, others, seed, shift, by_hm=by_hm)
+    regression = _learn_map(model, given, steps, seed)
     if is_complete:
         choice, steps = _choose_by_shots(model, source, regression, choice, shift, seed)
     preprocessing = steps["preprocessing"]
@@ -142,18 +147,22 @@ def fit_names(model: Any, X: Any) -> AnyShotState:
     require_joint(given, X.shape[1])
     shift = to_numpy(namespace(X).mean(X, axis=0)) - Y.mean(axis=0)
     fixed = _fixed_parameters(model)
-    choice = choose_for_names(fixed)
+    unfitted: Any = fixed.get("preprocessing", FeatureNormalizer(center=centered))
+    preprocessing: Any = unfitted
+    placed = place_like(Y + shift, X)
+    if unfitted is not None:
+        preprocessing = clone(unfitted)
+        preprocessing.fit(X)
+        placed = preprocessing.transform(placed)
+    choice = choose_for_names(fixed, mean_square(placed))
     steps: dict[str, Any] = {
-        "preprocessing": FeatureNormalizer(center=centered),
+        "preprocessing": unfitted,
         "prototype_transformer": None,
         "kernel": choice.point.kernel,
         "gamma": choice.point.gamma,
         "ridge": choice.point.ridge,
-        **fixed,
     }
-    preprocessing: Any = clone(steps["preprocessing"])
-    if preprocessing is not None:
-        preprocessing.fit(X)
+    steps |= {name: value for name, value in fixed.items() if name in steps}
     like = namespace(X).astype(X[:1, :], namespace(X).float64)
     state = AnyShotState(
         evidence=Evidence.make_empty(given.labels, like=like),
@@ -277,6 +286,8 @@ def _choose_parameters(
     others: KeptSamples | None,
     seed: int,
     shift: np.ndarray | None,
+    *,
+    by_hm: bool,
 ) -> tuple[Choice, dict[str, Any]]:
     """Choose parameters; return the choice and the parameters of the steps of `fit`."""
     fixed = _fixed_parameters(model)
@@ -301,7 +312,7 @@ def _choose_parameters(
             data,
             fixed,
             n_unseen=len(given) - len(np.unique(of_labels[of_labels >= 0])),
-            by_hm=_competes_with_seen(model),
+            by_hm=by_hm,
             n_shots=model.n_shots,
             seed=seed,
         ).run()

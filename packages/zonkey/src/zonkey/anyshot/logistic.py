@@ -186,7 +186,7 @@ def _minimize(objective: _Objective, V: Array, most_steps: int) -> Array:
             break
         step, change = share * step, new_gradient - gradient
         curvature = _dot(step, change)
-        if curvature > 0:
+        if curvature > 0 and _dot(change, change) > 0:  # tiny numbers vanish in float32
             pairs.append((step, change, curvature))
         if is_lower:
             V, value, gradient = V + step, new_value, new_gradient

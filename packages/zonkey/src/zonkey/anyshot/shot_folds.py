@@ -76,17 +76,19 @@ class LearnedFold:
     prior: Array
     sums: Array
     counts: Array
+    described: Array  # 1 for classes with a prototype, else 0
 
     def centers(self, worth: float) -> Array:
         """Return the posterior centers."""
-        return posterior_centers(self.prior, self.sums, self.counts, worth)
+        return posterior_centers(self.prior, self.sums, self.counts, worth * self.described)
 
     def narrow(self, classes: np.ndarray) -> LearnedFold:
         """Return the fold of some classes alone."""
         if len(classes) == self.sums.shape[0]:
             return self
-        parts = (take_rows(part, classes) for part in (self.prior, self.sums, self.counts))
-        return LearnedFold(self.stay.narrow(classes), self.out.narrow(classes), *parts)
+        parts = (self.prior, self.sums, self.counts, self.described)
+        few = (take_rows(part, classes) for part in parts)
+        return LearnedFold(self.stay.narrow(classes), self.out.narrow(classes), *few)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +148,8 @@ class Names:
         if G is None:
             return own
         if Q is not None:
-            own = placed_scale(M, Q, ~self.is_described) * Q
+            described = xp.astype(place_like(self.is_described, M), M.dtype)
+            own = placed_scale(M, Q, ~self.is_described) * Q * described[:, None]
         missed = take_rows(M - own, np.flatnonzero(self.is_described))
         found = left_out_means(place_like(G, M), missed)
         trust = slope(missed, found) if judges else 1.0

@@ -15,7 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace, one_hot, place_like, sums_by_code, to_numpy
+from ..arrays import (
+    Array,
+    namespace,
+    one_hot,
+    place_like,
+    squared_norm,
+    sums_by_code,
+    to_numpy,
+)
 from ..hold_out import rank_distinct
 from .choosing import JOINT_START, POWERS, Choice, Temperatures
 from .preparing import Preparing
@@ -35,6 +43,7 @@ from .shot_folds import (
     ShotFold,
     shot_folds,
 )
+from .spaces import share_along
 from .survey import KeptSamples
 
 SHRINKAGES = (256.0, 16.0, 4.0, 1.0, 0.25)
@@ -52,6 +61,7 @@ _COST_OF_POWER = 1.0  # for the power that the samples do not suggest, in log-li
 _BETWEEN, _LEAST_ERROR = 0.9, 0.02
 _NAMES_WORTH, _NO_SAMPLE_TEMPERATURE = 16.0, 0.045
 _NAMES_TEMPERATURE, _NAMES_SPREAD, _ONE_SHOT_TEMPERATURE = 0.18, 0.25, 1.7
+_SCATTER, _PAIRS = 0.1, 3.0  # usual scatter of products, and how many products tell as much
 _LONG_TAILS = 1.0  # excess kurtosis, above which a power of 0.5 is usual
 
 _MOST_PER_CLASS, _MOST_CLASSES, _MOST_SCORED = 100, 200, 1000
@@ -65,9 +75,9 @@ _WORSE = 1.02  # times the best likelihood: weaker pulls would only overfit more
 Way = tuple[float, float] | None  # power and shrinkage; None is the preprocessing the user gave
 
 
-def choose_for_names(fixed: dict[str, Any]) -> Choice:
-    """Return the usual parameters of names alone, in the space of the samples."""
-    temperature = _NO_SAMPLE_TEMPERATURE
+def choose_for_names(fixed: dict[str, Any], length: float) -> Choice:
+    """Return the usual parameters of names alone, of this mean squared length among samples."""
+    temperature = _NO_SAMPLE_TEMPERATURE * length
     worth = float(fixed.get("worth", _NAMES_WORTH))
     judges = "worth" not in fixed
     return Choice(
@@ -116,16 +126,19 @@ class ShotChoosing:
         most = _MOST_VALUES // (kept.X.shape[1] * self.n_classes)
         most = min(_MOST_PER_CLASS, max(_FEWEST_PER_CLASS, most))
         rank = rank_distinct(kept.codes, kept.priorities)
+        # Copies count as one sample of more weight.
+        places = np.stack([kept.codes, rank], axis=1)[rank < most]
+        places, first, own = np.unique(places, axis=0, return_index=True, return_inverse=True)
         rows = np.flatnonzero(rank < most)
-        self.X = take_rows(kept.X, rows)
-        self.codes = kept.codes[rows]
-        self.weights = kept.weights[rows]
+        self.X = take_rows(kept.X, rows[first])
+        self.codes = places[:, 0]
+        self.weights = np.bincount(own, kept.weights[rows])
         self.balance = self.weights / np.bincount(self.codes, self.weights)[self.codes]
         self.names = names
         self.choice = choice
         self.fixed = fixed
         self.seed = seed
-        self.folds = shot_folds(self.codes, rank[rows], self.n_classes, seed)
+        self.folds = shot_folds(self.codes, places[:, 1], self.n_classes, seed)
         self.n_out = sum(float(self.weights[fold.out].sum()) for fold in self.folds)
         self._preparings: tuple[float | None, list[Preparing]] = (None, [])
         self._learned: tuple[Any, list[LearnedFold]] = (None, [])
@@ -149,23 +162,41 @@ class ShotChoosing:
         In a joint space, names alone classify the samples, which tells their temperature; how far
         class means lie along names tells how large they are.
         """
+        described = np.flatnonzero(self.names.is_described)
         joint, fixed, every = self.names.placed is not None, self.fixed, np.arange(len(self.codes))
         power = 1.0 if joint else usual_power(self.X)
         way = None if "preprocessing" in fixed else (power, _SHRINKAGE)
         self.folds = [ShotFold(every, every, np.arange(self.n_classes))]
         self.n_out = float(self.weights.sum())
-        (learned,) = folds = self._learn(way)
-        length = mean_square(learned.out.X)
+        (learned,) = self._learn(way)
         worth, scale = _OTHER_WORTH, usual_one_shot(learned.stay.X)
-        if joint:
-            along = mean_square(learned.prior) / length
-            between = _BETWEEN * along**0.5  # share of the variance of samples
-            worth = (1 - between) / max(between - along, _LEAST_ERROR)
-            usual = _NAMES_TEMPERATURE * along**0.5 * length
-            scores = [center_scores(learned.out.X, learned.prior)]
-            _, scale = self._best_temperature(folds, scores, usual, _NAMES_SPREAD)
-        worth = float(fixed.get("worth", worth if self.names.is_described.any() else 0.0))
+        if joint and len(described):
+            by_names = self._choose_by_names(learned.narrow(described))
+            if by_names is not None:
+                share, of_names, T = by_names
+                worth += share * (of_names - worth)
+                scale *= (T / scale) ** share
+        worth = float(fixed.get("worth", worth if len(described) else 0.0))
         return self._decide(way, worth, Refinement(float("inf"), scale, scale))
+
+    def _choose_by_names(self, learned: LearnedFold) -> tuple[float, float, float] | None:
+        """Return how surely samples lie along names, the worth of these, and the temperature.
+
+        None if samples do not lie along names.
+        """
+        length = mean_square(learned.out.X)
+        along = squared_norm(learned.prior) / learned.prior.shape[0] / length
+        if not along > 0:
+            return None
+        means = to_numpy(learned.sums / learned.counts[:, None])
+        counts = to_numpy(learned.counts)
+        share = share_along(means, to_numpy(learned.prior), counts)
+        between = _BETWEEN * along**0.5  # share of the variance of samples
+        worth = (1 - between) / max(between - along, _LEAST_ERROR)
+        usual = _NAMES_TEMPERATURE * along**0.5 * length
+        scores = [center_scores(learned.out.X, learned.prior)]
+        T = self._best_temperature([learned], scores, usual, _NAMES_SPREAD)[1]
+        return share, worth, T
 
     def _decide(self, way: Way, worth: float, refinement: Refinement) -> Choice:
         refinement = replace(refinement, worth=worth, judges=self.judges)
@@ -272,7 +303,8 @@ class ShotChoosing:
         counts = place_like(np.bincount(stay.codes, weights, minlength=self.n_classes), sums)
         Q = None if self.names.placed is None else xp.astype(Z[n:, :], xp.float64)
         prior = self.names.predict(sums / counts[:, None], Q, judges=self.judges)
-        return LearnedFold(stay, out, prior, sums, counts).narrow(fold.classes)
+        described = xp.astype(place_like(self.names.is_described, sums), sums.dtype)
+        return LearnedFold(stay, out, prior, sums, counts, described).narrow(fold.classes)
 
     # The refinement.
 
@@ -306,8 +338,10 @@ class ShotChoosing:
         most = int((_MOST_PRODUCTS * k / (n * d)) ** 0.5)
         if k <= most:
             return fold
-        rng = np.random.default_rng(self.seed)
-        return fold.narrow(np.sort(rng.permutation(k)[: max(2, most)]))
+        order = np.random.default_rng(self.seed).permutation(k)
+        # Some sample must stay to be left out.
+        order = order[np.argsort(~np.isin(order, fold.out.codes), kind="stable")]
+        return fold.narrow(np.sort(order[: max(2, most)]))
 
 
 def usual_one_shot(X: Array) -> float:
@@ -315,11 +349,13 @@ def usual_one_shot(X: Array) -> float:
 
     It is relative to how far products of two samples scatter, and lower for more classes.
     """
-    xp, n = namespace(X), X.shape[0]
-    G = to_numpy(xp.astype(X @ X.T, xp.float64))
+    xp, n, length = namespace(X), X.shape[0], mean_square(X)
+    G = to_numpy(xp.astype(X @ X.T, xp.float64)) / length
     scatter = float(np.std(G[~np.eye(n, dtype=bool)])) if n > 1 else 0.0
-    usual = _ONE_SHOT_TEMPERATURE * scatter / np.log(max(2, n)) ** 0.5
-    return usual if usual > 0 else _TEMPERATURE * mean_square(X)
+    # Samples are centered: their products are tied to each other, those of two completely.
+    free = max(0.0, n * (n - 3) / 2)
+    scatter = ((free * scatter**2 + _PAIRS * _SCATTER**2) / (free + _PAIRS)) ** 0.5
+    return _ONE_SHOT_TEMPERATURE * scatter * length / np.log(max(2, n)) ** 0.5
 
 
 def usual_power(X: Array) -> float:

@@ -67,14 +67,23 @@ def _class_means(kept: KeptSamples, n_classes: int) -> tuple[np.ndarray, np.ndar
 
 def _lie_along(M: np.ndarray, Y: np.ndarray, n: np.ndarray) -> bool:
     """Return whether class means are nearer to their own prototypes than chance explains."""
+    return len(M) >= _LEAST_CLASSES and share_along(M, Y, n) >= 1
+
+
+def share_along(M: np.ndarray, Y: np.ndarray, n: np.ndarray) -> float:
+    """Return how surely class means M lie along their own prototypes Y, from 0 to 1.
+
+    1: their cosines are higher than others by five standard errors.
+    """
     if len(M) < _LEAST_CLASSES:
-        return False
+        return 1.0  # no others tell
     M, Y = (_normalize(A - np.average(A, axis=0, weights=n)) for A in (M, Y))
     cosines = M @ Y.T
     own = np.diagonal(cosines)
     others = cosines[~np.eye(len(M), dtype=bool)]
     error = np.std(others) / len(own) ** 0.5
-    return bool(own.mean() - others.mean() > _SIGNIFICANT * error)
+    gain = max(0.0, float(own.mean() - others.mean()))
+    return min(1.0, gain / (_SIGNIFICANT * error)) ** 2 if error > 0 else float(gain > 0)
 
 
 def _normalize(A: np.ndarray) -> np.ndarray:

@@ -204,16 +204,21 @@ class AnyShotState:
         assert self.shift is not None
         return self.prepare(place_like(np.asarray(Y, np.float64) + self.shift, self.evidence.sums))
 
-    def predict_priors(self, Y: np.ndarray, ridge: Ridge | None = None) -> Array:
-        """Return the prior of a class without samples for each prototype, a row of Y."""
+    def predict_priors(
+        self, Y: np.ndarray, ridge: Ridge | None = None, trust: float = 1.0
+    ) -> Array:
+        """Return the prior of a class without samples for each prototype, a row of Y.
+
+        What the regression predicts is multiplied by `trust`.
+        """
         regression, evidence, placed = self.regression, self.evidence, self.place_prototypes()
         assert regression is not None
         if placed is None:
-            return regression.predict(Y, evidence, ridge)
+            return trust * regression.predict(Y, evidence, ridge)
         own = placed.scale * self.place(Y)
         if not evidence.is_anchor.any():
             return own
-        return own + regression.predict(Y, placed.subtract_from(evidence), ridge)
+        return own + trust * regression.predict(Y, placed.subtract_from(evidence), ridge)
 
     @property
     def fitted_steps(self) -> tuple[Any, ...]:
@@ -360,28 +365,32 @@ class AnyShotState:
         """Return the state whose kept samples, with further ones, choose and refine again."""
         if shots is None or (self.reserve is not None and self.reserve.priors is not None):
             return replace(self, refined=None).learn()
-        reserve = self.reserve.read() if self.reserve is not None else Reserve.make_empty(shots.X)
+        evidence = self.evidence
+        reserve = (
+            self.reserve.read() if self.reserve is not None else Reserve.make_empty(evidence.sums)
+        )
         codes = to_numpy(shots.codes)
         weights = np.ones(len(codes)) if shots.weights is None else to_numpy(shots.weights)
         used = weights > 0
-        X = take_rows(shots.X, np.flatnonzero(used))
+        X = take_rows(place_like(shots.X, evidence.sums), np.flatnonzero(used))
         reserve = reserve.add(X, codes[used], weights[used].astype(np.float64), shots.labels)
-        labels = reserve.labels
-        kept = KeptSamples.choose(reserve.X, reserve.codes, labels, 0, reserve.weights)
-        kept, some = select_classes(kept, labels, self.settings.seed)
+        X, codes, weights = samples = reserve.list_samples(self.seen)
+        kept = KeptSamples.choose(X, codes, self.seen, 0, weights)
+        kept, some = select_classes(kept, self.seen, self.settings.seed)
         placed = self.place_prototypes()
         if placed is not None:
-            rows = np.searchsorted(self.evidence.labels, some)
+            rows = np.searchsorted(evidence.labels, some)
             placed = take_rows(placed.vectors, rows)
         counts = np.bincount(kept.codes, kept.weights)
-        names = Names.read(some, self.regression, self.evidence.sums, counts, placed)
+        names = Names.read(some, self.regression, evidence.sums, counts, placed)
         fixed: dict[str, Any] = {"preprocessing": None}
         refinement = self.choice.refinement
         if refinement is not None and not refinement.judges:
             fixed["worth"] = self.choice.worth_in_use
         choice = ShotChoosing(kept, names, self.choice, fixed, self.settings.seed).run()
-        state = replace(self, choice=choice, reserve=reserve).learn()
-        return state.refine((reserve.X, reserve.codes, reserve.weights))
+        state = replace(self, choice=choice, reserve=reserve, refined=None).learn()
+        # Samples of a class that came in chunks were not kept.
+        return state.refine(samples) if len(np.unique(codes)) == len(self.seen) else state
 
     def _worth_of(self, prior: Array, shots: Shots) -> float:
         """Return the worth under which samples of classes with several are most likely."""

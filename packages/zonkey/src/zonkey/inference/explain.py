@@ -157,13 +157,12 @@ def _attributes(source: _Posterior | _Projection) -> Part:
         source.effects(label, mean) if has else none
         for label, has in zip(q.rivals, described, strict=True)
     ]
-    has_embedding = hasattr(q.model, "embed")  # some peers have none
     names = known.dimension_names or [f"dimension {i}" for i in range(len(mean))]
     pair = _pair("effect", effects)
     rows = _rows(
         attribute=list(names),
         dimension=np.arange(len(mean)),
-        sample=to_numpy(q.model.embed(q.row))[0] if has_embedding else None,
+        sample=to_numpy(q.model.embed(q.row))[0] if source.embeds else None,
         winner=values[0],
         runner_up=values[1] if len(values) > 1 else None,
         mean=mean,
@@ -211,6 +210,11 @@ class _Posterior:
         if regression is None or not self.evidence.is_anchor.any():
             return None
         return regression.solve(self.evidence)
+
+    @property
+    def embeds(self) -> bool:
+        """Whether the regression maps samples to prototypes; names alone do not."""
+        return self.ridge is not None
 
     @cached_property
     def trust(self) -> float:
@@ -300,18 +304,17 @@ class _Posterior:
         logistic regression adds to the score is taken to stay.
         """
         regression, evidence, ridge = self.state.regression, self.evidence, self.ridge
-        assert ridge is not None
         place = self._place(label)
-        if evidence.is_anchor[place]:
+        if ridge is not None and evidence.is_anchor[place]:
             ridge = ridge.without(np.flatnonzero(evidence.anchors == label))
         y = regression.prototypes[label].astype(np.float64)
         trust = self.trust if evidence.is_anchor[place] else 1.0
-        prior = self.state.predict_priors(y[None], ridge)
+        prior = self.state.predict_priors(y[None], ridge, trust)
         share = self._prior_share(place)
         away = self.x - self._start(label)
         changes = []
         for Y in _replace_one_by_one(y, mean, len(self.x)):
-            moved = share * trust * (self.state.predict_priors(Y, ridge) - prior)
+            moved = share * (self.state.predict_priors(Y, ridge, trust) - prior)
             changes.append(2 * (moved @ away) - np.sum(moved * moved, axis=1))
         return -np.concatenate(changes)
 
@@ -361,6 +364,11 @@ class _Projection:
     def x(self) -> np.ndarray:
         """The sample as a matrix of one row."""
         return _to_host(self.question.X)
+
+    @property
+    def embeds(self) -> bool:
+        """Whether the model maps samples to prototypes; some peers do not."""
+        return hasattr(self.question.model, "embed")
 
     def n_samples(self, labels: np.ndarray) -> list[Any]:
         """Return nothing: these models keep no counts."""
