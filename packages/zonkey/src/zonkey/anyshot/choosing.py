@@ -43,7 +43,7 @@ PROTOTYPE_NORMS = ("l2", None)
 GAMMAS = (0.25, 0.5, 1.0, 2.0, 4.0)
 RIDGES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 # Of joint spaces, whose geometry carries meaning: little whitening, and a cautious correction.
-JOINT_SHRINKAGES = (16.0, 64.0, 1024.0)
+JOINT_SHRINKAGES = (64.0, 1024.0)
 JOINT_RIDGES = (0.3, 1.0, 3.0, 10.0, 100.0)
 
 _SHORTLIST = 4  # points of highest accuracy among which the harmonic mean decides
