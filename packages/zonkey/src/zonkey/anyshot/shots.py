@@ -28,7 +28,6 @@ from ..hold_out import rank_distinct
 from .choosing import JOINT_START, POWERS, Choice, Temperatures
 from .preparing import Preparing
 from .refining import (
-    USUAL_TEMPERATURE,
     Refinement,
     center_scores,
     linear_scores,
@@ -52,7 +51,8 @@ WORTHS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 STRENGTHS = (1e-2, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
 
 # Usual values and how many doublings from them are as common as a standard deviation.
-_TEMPERATURE, _TEMPERATURE_SPREAD = USUAL_TEMPERATURE, 0.7
+# Temperatures are of samples of unit length; without a joint space, that of one sample per class.
+_JOINT_TEMPERATURE, _TEMPERATURE, _TEMPERATURE_SPREAD = 0.05, 0.14, 0.7
 _SHRINKAGE, _SHRINKAGE_SPREAD = 16.0, 3.0
 _JOINT_WORTH, _OTHER_WORTH, _WORTH_SPREAD = 8.0, 1.0, 2.0
 _COST_OF_POWER = 1.0  # for the power that the samples do not suggest, in log-likelihood
@@ -262,7 +262,7 @@ class ShotChoosing:
             weights = xp.astype(place_like(fold.out.weights[some], S), S.dtype)
             parts.append((S, one_hot(codes, S.shape[1], like=S), weights))
         total = sum(float(namespace(weights).sum(weights)) for _, _, weights in parts)
-        usual = _TEMPERATURE * mean_square(folds[0].out.X) if usual is None else usual
+        usual = self._usual_temperature(folds) if usual is None else usual
         best = (np.inf, usual)
         for T in usual * 2.0 ** np.arange(-5, 5.01, 0.5):
             surprise = (
@@ -271,6 +271,11 @@ class ShotChoosing:
             surprise += _count_doublings(T, usual, spread) / self.n_out
             best = min(best, (surprise, float(T)))
         return best
+
+    def _usual_temperature(self, folds: list[LearnedFold]) -> float:
+        n = float(np.median(np.bincount(self.codes, self.weights)))
+        usual = _JOINT_TEMPERATURE if self.names.placed is not None else _TEMPERATURE / n**0.5
+        return usual * mean_square(folds[0].out.X)
 
     def _learn(self, way: Way) -> list[LearnedFold]:
         """Return all folds under a preprocessing, which never saw the samples left out."""
