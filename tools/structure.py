@@ -326,7 +326,7 @@ def measure_sizes() -> Iterator[Row]:
     for package, lines in sorted(count_package_lines().items()):
         yield Row(f"  {package}", lines, PACKAGE_LINES.get(package, PACKAGE_LINES["other"]))
     yield Row("lines of the laboratory", count_lines(LABORATORY), 17_450)
-    yield Row("lines of the tests", sum(map(count_lines, TESTS)), 51_600)
+    yield Row("lines of the tests", sum(map(count_lines, TESTS)), 52_000)
     for limit, budget, find in ((600, 0, find_long_files), (60, 3, find_long_functions)):
         kind = "files" if find is find_long_files else "functions"
         yield _count(f"{kind} of more than {limit} lines", find(limit), budget)

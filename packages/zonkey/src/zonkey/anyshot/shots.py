@@ -264,12 +264,12 @@ class ShotChoosing:
         total = sum(float(namespace(weights).sum(weights)) for _, _, weights in parts)
         usual = self._usual_temperature(folds) if usual is None else usual
         best = (np.inf, usual)
-        for T in usual * 2.0 ** np.arange(-5, 5.01, 0.5):
+        for T in (usual * 2.0 ** np.arange(-5, 5.01, 0.5)).tolist():
             surprise = (
                 sum(_surprise_at(S, is_own, weights, T) for S, is_own, weights in parts) / total
             )
             surprise += _count_doublings(T, usual, spread) / self.n_out
-            best = min(best, (surprise, float(T)))
+            best = min(best, (surprise, T))
         return best
 
     def _usual_temperature(self, folds: list[LearnedFold]) -> float:
@@ -359,8 +359,9 @@ def usual_one_shot(X: Array) -> float:
     scatter = float(np.std(G[~np.eye(n, dtype=bool)])) if n > 1 else 0.0
     # Samples are centered: their products are tied to each other, those of two completely.
     free = max(0.0, n * (n - 3) / 2)
-    scatter = ((free * scatter**2 + _PAIRS * _SCATTER**2) / (free + _PAIRS)) ** 0.5
-    return _ONE_SHOT_TEMPERATURE * scatter * length / np.log(max(2, n)) ** 0.5
+    usual = max(_SCATTER**2, 1 / X.shape[1])  # in all directions alike, it is 1 / d
+    scatter = ((free * scatter**2 + _PAIRS * usual) / (free + _PAIRS)) ** 0.5
+    return float(_ONE_SHOT_TEMPERATURE * scatter * length / np.log(max(2, n)) ** 0.5)
 
 
 def usual_power(X: Array) -> float:

@@ -1,0 +1,196 @@
+"""Choices by left-out samples: surprise as loops, usual values, and few or uneven samples."""
+
+import math
+
+import numpy as np
+import pytest
+from joint_cases import JointWorld, accuracy, joint
+from numpy.testing import assert_allclose
+from reference_posterior import left_out, ridge_matrix, score
+
+from zonkey import AnyShotClassifier
+from zonkey.anyshot.choosing import Choice, Point
+from zonkey.anyshot.shot_folds import Names
+from zonkey.anyshot.shots import ShotChoosing, usual_one_shot, usual_power
+from zonkey.anyshot.survey import KeptSamples
+
+WORLD = JointWorld(1, n_classes=5, d=7)
+COUNTS = np.array([6, 2, 1, 4, 5])
+X, Y = WORLD.draw(COUNTS)
+X_NEW, Y_NEW = WORLD.draw(60)
+WEIGHTS = np.linspace(0.5, 2, len(Y))
+
+
+def choosing(described, *, placed, judges):
+    """Return the choice among samples as they are; all counts and weights are uneven."""
+    kept = KeptSamples.choose(X, Y, np.arange(5), 0, WEIGHTS)
+    counts = np.bincount(Y, WEIGHTS)
+    V = WORLD.vectors[described]
+    Q = np.where(described[:, None], WORLD.vectors - WORLD.vectors.mean(axis=0), 0.0)
+    names = Names(described, V @ V.T, counts, 0.4, Q if placed else None)
+    fixed = {"preprocessing": None} | ({} if judges else {"worth": 2.5})
+    return ShotChoosing(kept, names, Choice(Point(), 0.0), fixed, 0), V @ V.T, Q
+
+
+def loop_surprise(chosen, K, Q, described, worth, T, *, placed, judges):
+    """Return the mean surprise of left-out samples, and their mean squared length."""
+    total = weight = 0.0
+    counts = np.bincount(Y, WEIGHTS)
+    anchors = np.flatnonzero(described)
+    Lambda = ridge_matrix(K, counts[anchors], 0.4)
+    for fold in chosen.folds:
+        own, n = np.zeros((5, 7)), np.zeros(5)
+        for i in fold.fitted:
+            own[chosen.codes[i]] += chosen.weights[i] * chosen.X[i]
+            n[chosen.codes[i]] += chosen.weights[i]
+        M = own / n[:, None]
+        s = 0.0
+        if placed:
+            along = sum(float(M[j] @ Q[j]) for j in anchors)
+            s = max(0.0, along / sum(float(Q[j] @ Q[j]) for j in anchors))
+        R = M[anchors] - s * Q[anchors]
+        F = np.stack([left_out(i, K, Lambda, R) for i in range(len(anchors))])
+        trust = min(1.0, max(0.0, float(np.sum(R * F) / np.sum(F * F)))) if judges else 1.0
+        prior = s * Q
+        prior[anchors] += trust * F
+        n0 = np.where(described, worth, 0.0)
+        centers = (n0[:, None] * prior + own) / (n0 + n)[:, None]
+        for i in fold.out:
+            scores = [score(chosen.X[i], c, 0.0) / T for c in centers]
+            top = max(scores)
+            norm = top + math.log(sum(math.exp(value - top) for value in scores))
+            share = chosen.weights[i] / counts[chosen.codes[i]]
+            total += share * (norm - scores[chosen.codes[i]])
+            weight += share
+    first = chosen.folds[0].out
+    return total / weight, np.mean([chosen.X[i] @ chosen.X[i] for i in first])
+
+
+@pytest.mark.parametrize("described", [[1, 1, 1, 1, 1], [1, 1, 0, 1, 0]], ids=["all", "some"])
+@pytest.mark.parametrize("placed", [True, False])
+@pytest.mark.parametrize("judges", [True, False])
+@pytest.mark.parametrize("worth", [0.0, 3.0])
+def test_surprise_of_left_out_samples(described, placed, judges, worth):
+    described = np.array(described, bool)
+    chosen, K, Q = choosing(described, placed=placed, judges=judges)
+    found, T = chosen.judge(chosen._learn(None), worth)
+    surprises = {}
+    for factor in (1.0, 2**-0.5, 2**0.5):
+        value, length = loop_surprise(
+            chosen, K, Q, described, worth, T * factor, placed=placed, judges=judges
+        )
+        doublings = math.log2(T * factor / (0.07 * length))
+        n_out = sum(WEIGHTS[Y != 2])  # each is left out once, but the sample of a single one
+        surprises[factor] = value + (doublings / 0.7) ** 2 / 2 / n_out
+    assert found == pytest.approx(surprises.pop(1.0), rel=1e-4)
+    assert found <= min(surprises.values()) + 1e-6
+
+
+@pytest.mark.parametrize("degrees", [3, 200])
+def test_usual_power_by_the_tails(degrees):
+    X = np.random.default_rng(4).standard_t(degrees, size=(80, 40))
+    numbers = [v / math.sqrt(sum(u * u for u in row)) for row in X for v in row]
+    square = sum(v**2 for v in numbers) / len(numbers)
+    excess = sum(v**4 for v in numbers) / len(numbers) / square**2 - 3
+    assert usual_power(X) == (0.5 if excess > 1 else 1.0)
+    assert usual_power(X) == (0.5 if degrees == 3 else 1.0)
+    assert usual_power(0 * X) == 1.0
+
+
+@pytest.mark.parametrize("d", [6, 120])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 9])
+def test_usual_temperature_of_single_samples(n, d):
+    X = np.random.default_rng(5).normal(size=(n, d)) * 3
+    length = sum(float(x @ x) for x in X) / n
+    products = [float(a @ b) / length for i, a in enumerate(X) for j, b in enumerate(X) if i != j]
+    mean = sum(products) / max(1, len(products))
+    scatter = sum((v - mean) ** 2 for v in products) / max(1, len(products))
+    free = max(0, n * (n - 3) / 2)
+    scatter = (free * scatter + 3 * max(0.01, 1 / d)) / (free + 3)
+    wanted = 1.7 * length * math.sqrt(scatter / math.log(max(2, n)))
+    assert usual_one_shot(X) == pytest.approx(wanted)
+    assert usual_one_shot(2 * X) == pytest.approx(4 * wanted)
+
+
+# Few and uneven samples.
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("named", [True, False])
+def test_few_samples_of_few_classes_are_no_proof(n, n_classes, named):
+    for seed in range(4):
+        world = JointWorld(seed, n_classes=n_classes, d=10, noise=3.0)
+        X, y = world.draw(n)
+        model = joint(world.prototypes) if named else AnyShotClassifier()
+        with np.errstate(all="raise", under="ignore"):
+            X_new, y_new = world.draw(30)
+            found = model.fit(X, y).predict_proba(X_new)
+        assert found.max() < 1
+        assert -np.log(found[np.arange(len(y_new)), y_new]).mean() < 6
+
+
+@pytest.mark.parametrize("given", ["joint", "none"])
+@pytest.mark.parametrize("case", ["one with many", "copies", "a copy each", "opposite", "half"])
+def test_uneven_samples(given, case):
+    X1, y1 = WORLD.draw(1)
+    prototypes = WORLD.prototypes
+    if case == "one with many":
+        more, _ = WORLD.draw([40], [2])
+        X1, y1 = np.concatenate([X1, more]), np.concatenate([y1, np.full(40, 2)])
+    elif case in ("copies", "a copy each"):
+        times = 5 if case == "copies" else np.array([2, 1, 1, 1, 1])
+        X1, y1 = np.repeat(X1, times, axis=0), np.repeat(y1, times)
+    elif case == "opposite":
+        prototypes = dict(enumerate(-WORLD.vectors))
+    else:
+        prototypes = {j: v for j, v in prototypes.items() if j in (0, 3, 4)}
+    model = joint(prototypes) if given == "joint" else AnyShotClassifier()
+    found = model.fit(X1, y1).predict_proba(X_NEW)
+    assert np.isfinite(found).all()
+    assert found.max() < 1
+    assert accuracy(model, X_NEW, Y_NEW) > 0.25
+
+
+def test_one_of_many_classes_with_two_samples():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(201, 2048)), np.append(np.arange(200), 7)
+    for seed in range(3):
+        model = AnyShotClassifier(preprocessing=None, random_state=seed).fit(X, y)
+        assert np.isfinite(model.temperature_)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("space", ["auto", "joint"])
+def test_noise_as_prototypes_does_no_harm(n, space):
+    with_noise, without = [], []
+    for seed in range(6):
+        world = JointWorld(seed, n_classes=10, d=16)
+        X, y = world.draw(n)
+        X_new, y_new = world.draw(40)
+        noise = np.random.default_rng(99 + seed).normal(size=world.vectors.shape)
+        model = AnyShotClassifier(dict(enumerate(noise)), space=space).fit(X, y)
+        with_noise.append(accuracy(model, X_new, y_new))
+        without.append(accuracy(AnyShotClassifier().fit(X, y), X_new, y_new))
+    assert np.mean(with_noise) > np.mean(without) - 0.025
+
+
+def test_names_help_where_they_say_something():
+    gains = {1: [], 4: []}
+    for seed, n in ((seed, n) for seed in range(4) for n in gains):
+        world = JointWorld(seed, n_classes=10, d=16)
+        X, y = world.draw(n)
+        X_new, y_new = world.draw(40)
+        named, other = joint(world.prototypes).fit(X, y), AnyShotClassifier().fit(X, y)
+        gains[n].append(accuracy(named, X_new, y_new) - accuracy(other, X_new, y_new))
+    assert np.mean(gains[1]) > 0.1
+    assert np.mean(gains[4]) > 0
+
+
+def test_given_parameters_are_kept():
+    given = {"worth": 4.0, "temperature": 0.3, "ridge": 0.6, "preprocessing": None}
+    model = joint(WORLD.prototypes, **given).fit(X, Y)
+    assert {name: model.best_params_[name] for name in given} == given
+    more = model.partial_fit(X_NEW, Y_NEW).best_params_
+    assert {name: more[name] for name in given} == given
+    assert_allclose(model.predict_proba(X_NEW).sum(axis=1), 1)
