@@ -56,7 +56,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         of texts. "joint": the prior of a class is its own prototype, moved and scaled to where
         samples lie, plus the regression of what that misses. "auto": joint if they have the same
         number of dimensions and class means lie along the prototypes of their classes. With
-        "joint", `fit` needs no labels, or no samples at all.
+        "joint", `fit` needs no labels and no samples.
     candidates : {"all", "unseen"} or list of labels, default="all"
         Classes that `predict` chooses from: all known ones, those without samples in `fit`, or
         some. Without prototypes, "unseen" denotes all classes.
@@ -299,7 +299,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         y : array-like of shape (n_samples,)
             Labels. None for `Chunks`, which have their own.
         classes : None
-            Ignored; present for API consistency. New classes may come with any call.
+            Ignored; present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples. None weights all equally. Not for chunks, except for a memory
             map.
@@ -309,8 +309,10 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         AnyShotClassifier
             The estimator itself.
         """
-        if not hasattr(self, "classes_"):
-            return self.fit(X, y, sample_weight)
+        is_new = not hasattr(self, "classes_")
+        knows_little = not is_new and y is not None and self.state_.knows_names_only
+        if is_new or (knows_little and len(_list_labels(y, X)) > 1):
+            return self.fit(X, y, sample_weight)  # also learns where samples lie
         state = self.state_
         by_shots, steps = state.settings.worth_by_shots, state.fitted_steps
         refines = state.choice.refinement is not None
@@ -344,8 +346,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         """
         check_is_fitted(self, "classes_")
         require_memory(X)
-        labels = encode_labels(y, X)[0] if is_device_array(y) else np.unique(as_labels(y))
-        other, state = copy.copy(self), self.state_
+        labels, other, state = _list_labels(y, X), copy.copy(self), self.state_
         if not np.isin(state.seen, labels).all():
             # The classes of `fit` tell what to expect of few samples; these alone do not.
             other._settle(state.forget_refinement())
@@ -590,6 +591,10 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         state, evidence = self.state_, self.state_.evidence
         labels, n_samples = evidence.labels[evidence.counts > 0], float(evidence.counts.sum())
         return Learned(evidence.sums, labels, n_samples, state.choice, self.scorer_)
+
+
+def _list_labels(y: Any, X: Any) -> np.ndarray:
+    return encode_labels(y, X)[0] if is_device_array(y) else np.unique(as_labels(y))
 
 
 def _as_parameter(targets: Any) -> Any:

@@ -357,6 +357,11 @@ class AnyShotState:
             wider = replace(wider, choice=replace(self.choice, worth=worth))
         return wider.learn(prior)
 
+    @property
+    def knows_names_only(self) -> bool:
+        """Whether no sample has told where samples lie, relative to prototypes."""
+        return self.shift is not None and not (self.shift.any() or self.evidence.counts.any())
+
     def forget_refinement(self) -> Self:
         """Return the state as if some candidates had no samples."""
         return replace(self, choice=replace(self.choice, refinement=None), refined=None).learn()
