@@ -428,8 +428,6 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
             state = fit_names(self, X)
         return self._copy_with(state.adapt(state.prepare(X)))
 
-    # What follows from the state.
-
     @property
     def state_(self) -> AnyShotState:
         """Everything that was learned."""
@@ -560,8 +558,6 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
     def _copy_choosing(self, candidates: Any) -> Self:
         state = replace(self.state_, targets=freeze_candidates(candidates))
         return self._copy_with(state, candidates=candidates)
-
-    # Model files.
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
