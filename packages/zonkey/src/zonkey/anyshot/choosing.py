@@ -21,10 +21,18 @@ from sklearn.pipeline import Pipeline
 
 from ..arrays import Array, namespace, place_like, to_numpy
 from ..bpl.kernels import PrototypeKernel
-from ..metrics import best_temperature
 from ..persistence.checks import require_number
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from .held_out import Fold, TrainingData, View, class_folds, draw_shots, fold_of, n_partitions
+from .outcomes import (
+    LARGE_SHARE,
+    Outcome,
+    best_penalty,
+    guard_penalty,
+    likely_temperature,
+    mean_right,
+    weight_of_unseen,
+)
 from .posterior import (
     KernelRidge,
     class_scores,
@@ -34,7 +42,7 @@ from .posterior import (
     posterior_centers,
     worth_of_prior,
 )
-from .refining import Refinement
+from .refining import USUAL_TEMPERATURE, Refinement
 
 POWERS = (0.5, 1.0)
 SHRINKAGES = (0.25, 1.0, 4.0, 16.0)
@@ -48,9 +56,10 @@ JOINT_RIDGES = (0.3, 1.0, 3.0, 10.0, 100.0)
 
 _SHORTLIST = 4  # points of highest accuracy among which the harmonic mean decides
 _ROUNDS = 2
-_DECIMALS = 6
-_PENALTIES = 201  # evenly spaced quantiles of the margins
-DEFAULT_WORTH = 8.0
+DEFAULT_WORTH, _WORTH_OF_FEW = 8.0, 1.0  # of classes that are told apart on folds, else
+_MOST_PARTS = 4  # of a fold that holds out more classes than are unseen
+_GUARDED = 0.5  # of the share of unseen classes, if nothing else tells the penalty
+_USUAL_MARGIN = -0.1  # of seen samples to unseen classes, in squared lengths of samples
 _MOST_SCORED = 1000  # samples per fold whose likelihood chooses the temperature
 
 
@@ -161,8 +170,10 @@ class Choosing:
     fixed : dict
         Values of parameters that the user gave: "preprocessing" and "prototype_transformer" as
         transformers or None, "kernel", "gamma", "ridge", "worth", "seen_penalty".
-    n_unseen : int
-        Number of classes without samples: folds hold out about the same share.
+    n_seen : int
+        Number of classes with samples.
+    transfer : bool
+        Whether these are no candidates.
     by_hm : bool
         Whether the harmonic mean counts, else the accuracy among held-out classes.
     n_shots : int
@@ -176,7 +187,8 @@ class Choosing:
         data: TrainingData,
         fixed: dict[str, Any],
         *,
-        n_unseen: int,
+        n_seen: int,
+        transfer: bool,
         by_hm: bool,
         n_shots: int,
         seed: int,
@@ -185,32 +197,43 @@ class Choosing:
         self.fixed = fixed
         self.by_hm = by_hm
         self.n_shots = n_shots
+        is_known = data.n_unseen > 0 and not transfer
+        self.share = data.n_unseen / (data.n_unseen + n_seen) if is_known else LARGE_SHARE
         self.draws = draw_shots(data, n_shots, n_partitions(data))
-        folds = class_folds(data, self.draws, n_unseen=n_unseen, seed=seed)
+        folds = class_folds(data, self.draws, n_unseen=data.n_unseen, seed=seed)
+        whole = fold_of(data, np.arange(0), self.draws[0], 0, 0)
         if fixed.get("worth") == 0:  # without prototypes only new samples can be scored
-            folds = [fold_of(data, np.arange(0), self.draws[0], 0, 0)]
+            folds = [whole]
         self.folds = list(folds)
+        self._whole = replace(whole, number=len(self.folds))
+        self._seed = seed
         self._views: dict[Any, View] = {}
         self._viewed: Any = None
         self._preparing = data.prepare()
         self._ridges: dict[Any, tuple[KernelRidge, Array | None]] = {}
-        self._scores: dict[tuple[Point, str], float] = {}
+        self._right: dict[tuple[Point, str], list[np.ndarray]] = {}
+        self._balances: dict[Point, tuple[float, float]] = {}
         self._worths: dict[Any, float] = {}
         self._last: Any = None
 
     def run(self) -> Choice:
         """Search the grids, then compute worth, penalty and temperatures at the best point."""
+        return self._measure(self._search())
+
+    def _search(self, without: np.ndarray | None = None) -> Point:
+        """Return the best point, for some classes as if they had not been held out."""
         point = self.start(self.fixed, joint=self.is_joint)
-        rounds = _ROUNDS if any(len(fold.held) > 1 for fold in self.folds) else 0
+        rounds = _ROUNDS if self._holds_out else 0
         for _ in range(rounds):
             before = point
             for grid in self._grids():
-                point = self._best([point, *(replace(point, **values) for values in grid)])
+                points = [point, *(replace(point, **values) for values in grid)]
+                point = self._best(points, without)
             if point == before:
                 break
-        return self._measure(point)
+        return point
 
-    def _best(self, points: list[Point]) -> Point:
+    def _best(self, points: list[Point], without: np.ndarray | None) -> Point:
         """Return the best point; the harmonic mean decides between those of highest accuracy.
 
         Whitening fits the samples that it is learned from. So only samples that it has not seen can
@@ -219,18 +242,27 @@ class Choosing:
         same = len({(point.power, point.shrinkage) for point in points}) == 1
         points = list(dict.fromkeys(points))
         which = "every" if same else "new"
-        ranked = sorted(points, key=lambda point: -self.accuracy(point, which))
+        ranked = sorted(points, key=lambda point: -self.accuracy(point, which, without))
         if not self.by_hm:
             return ranked[0]
         return max(ranked[:_SHORTLIST], key=self.harmonic_mean)
 
-    def accuracy(self, point: Point, which: str = "new") -> float:
-        """Return the accuracy among held-out classes, mean over the folds."""
+    def accuracy(
+        self, point: Point, which: str = "new", without: np.ndarray | None = None
+    ) -> float:
+        """Return the accuracy among held-out classes, mean over the folds.
+
+        Samples of the classes `without` do not count.
+        """
         key = (point, which)
-        if key not in self._scores:
-            found = [self._accuracy(point, fold, which) for fold in self.folds]
-            self._scores[key] = float(np.mean(found))
-        return self._scores[key]
+        if key not in self._right:
+            self._right[key] = [self._count_right(point, fold, which) for fold in self.folds]
+        return mean_right(self._right[key], [fold.held for fold in self.folds], without)
+
+    @property
+    def _holds_out(self) -> bool:
+        """Whether classes are held out that can be told apart."""
+        return any(len(fold.held) > 1 for fold in self.folds)
 
     @property
     def is_joint(self) -> bool:
@@ -239,12 +271,43 @@ class Choosing:
 
     def harmonic_mean(self, point: Point) -> float:
         """Return the harmonic mean of accuracies of new and old classes."""
-        key = (point, "hm")
-        if key not in self._scores:
-            outcomes = [self._outcome(point, fold) for fold in self.folds if len(fold.old)]
-            found = best_harmonic_mean(outcomes)[0] if outcomes else self.accuracy(point)
-            self._scores[key] = found
-        return self._scores[key]
+        return self._balance(point)[0]
+
+    def _balance(self, point: Point) -> tuple[float, float]:
+        """Return the highest harmonic mean at a point, and the penalty of old classes."""
+        if point not in self._balances:
+            self._balances[point] = self._find_balance(point)
+        return self._balances[point]
+
+    def _find_balance(self, point: Point) -> tuple[float, float]:
+        of_old = [fold for fold in self.folds if len(fold.old)]
+        found = (self.accuracy(point) if self._holds_out else float("nan"), 0.0)
+        if self._holds_out and of_old:
+            outcomes = [self._outcome(point, fold) for fold in of_old]
+            found = best_penalty(outcomes, weight_of_unseen(self.share))
+        if "seen_penalty" in self.fixed:
+            counts = self._view(point).counts
+            share = float(np.mean(counts / (counts + self._rough_worth(point))))
+            return found[0], self.fixed["seen_penalty"] * share
+        if not self._holds_out:
+            return found[0], self._guard(point, _GUARDED * self.share)
+        if self.share < LARGE_SHARE:
+            return found[0], min(found[1], self._guard(point, self.share))
+        return found
+
+    def _guard(self, point: Point, most: float) -> float:
+        """Return the penalty under which unseen classes take at most a share of seen samples."""
+        unseen, fold = self.data.some_unseen, self._whole
+        if not len(unseen):
+            return 0.0
+        margins = self._outcome(point, fold, unseen).margins if len(fold.old) else np.zeros(0)
+        usual = _USUAL_MARGIN * self._length(point)
+        n = float(self.data.weights[fold.old].sum())
+        return guard_penalty(margins, self._balance_weights(fold.old), n, most, usual)
+
+    def _length(self, point: Point) -> float:
+        """Return the mean squared length of preprocessed samples."""
+        return float(np.average(self._view(point).squares, weights=self.data.weights))
 
     @staticmethod
     def start(fixed: dict[str, Any], *, joint: bool = False) -> Point:
@@ -312,7 +375,7 @@ class Choosing:
         if key not in self._ridges:
             data, view = self.data, self._view(point)
             Y, _, kernel = learn_kernel(data.prototypes, steps_of(point, self.fixed))
-            train, rest = np.split(data.classes, [data.n_train])
+            train, rest = np.split(data.all_classes, [data.n_train])
             like = namespace(view.means).astype(view.means[:1, :1], namespace(view.means).float64)
             K = kernel.compare(place_like(Y[train], like), place_like(Y[train], like), train)
             K_rest = None
@@ -329,8 +392,9 @@ class Choosing:
         G = self._inverse(ridge, point)
         if not len(fold.held):
             return G[:0, :], G
-        if K_rest is not None:
-            return K_rest @ G, G
+        n_others = len(self.data.classes) - self.data.n_train
+        if n_others and K_rest is not None:
+            return K_rest[:n_others, :] @ G, G
         return held_out_weights(G, place_like(fold.held, G)), G
 
     def _inverse(self, ridge: KernelRidge, point: Point) -> Array:
@@ -351,7 +415,7 @@ class Choosing:
             within.append(variance)
             errors.append(self._mean_distance(view, fold, weights) - variance)
         if not np.isfinite(within).any():
-            return DEFAULT_WORTH
+            return DEFAULT_WORTH if self._holds_out else _WORTH_OF_FEW
         return worth_of_prior(float(np.nanmean(within)), float(np.nanmean(errors)))
 
     def _mean_distance(self, view: View, fold: Fold, weights: Array) -> float:
@@ -386,23 +450,43 @@ class Choosing:
         xp = namespace(scores)
         return xp.where(is_out[None, :], xp.full_like(scores, -xp.inf), scores)
 
-    def _accuracy(self, point: Point, fold: Fold, which: str) -> float:
-        """Return the accuracy of samples of a fold among its held-out classes."""
+    def _other_scores(
+        self, view: View, point: Point, fold: Fold, G: Array, weights: Array, others: np.ndarray
+    ) -> Array:
+        """Return the scores of "rows" of a fold among classes that have no samples at all."""
+        K = self._regression(point)[1]
+        assert K is not None
+        if len(fold.held):
+            G = inverse_without(G, place_like(fold.held, G), weights)
+        K = namespace(K).take(K, place_like(others - self.data.n_train, K), axis=0)
+        return _scores(view.take(fold, "rows"), view.predict(K @ G, fold, others))
+
+    def _count_right(self, point: Point, fold: Fold, which: str) -> np.ndarray:
+        """Return what each held-out class adds to the accuracy among those of its fold."""
         view, rows = self._view(point), getattr(fold, which)
         worth = self._rough_worth(point) if self.n_shots else 0.0
         scores = self._new_scores(view, fold, which, self._weights(point, fold)[0], worth)
-        predicted = fold.held[to_numpy(namespace(scores).argmax(scores, axis=1))]
-        return float(self._balance_weights(rows) @ (predicted == self.data.codes[rows]))
+        own = np.searchsorted(fold.held, self.data.codes[rows])
+        right = to_numpy(namespace(scores).argmax(scores, axis=1)) == own
+        weights = self._balance_weights(rows)
+        return np.bincount(own, weights * right, minlength=len(fold.held))
 
-    def _outcome(self, point: Point, fold: Fold) -> Outcome:
-        """Return the predictions of one fold among seen and unseen classes."""
+    def _outcome(self, point: Point, fold: Fold, others: np.ndarray | None = None) -> Outcome:
+        """Return the predictions of one fold among seen and unseen classes.
+
+        `others` are classes without samples that compete with the held-out ones.
+        """
         view, codes = self._view(point), self.data.codes[fold.rows]
         weights, G = self._weights(point, fold)
         worth = self._rough_worth(point)
         among_new = self._new_scores(view, fold, "rows", weights, worth)
         among_old = self._old_scores(view, fold, G, weights, worth)
-        xp = namespace(among_new)
-        right_new = fold.held[to_numpy(xp.argmax(among_new, axis=1))] == codes
+        xp, labels = namespace(among_new), fold.held
+        if others is not None and len(others):
+            among_others = self._other_scores(view, point, fold, G, weights, others)
+            among_new = xp.concat([among_new, among_others], axis=1)
+            labels = np.concatenate([labels, np.full(len(others), -1)])
+        right_new = labels[to_numpy(xp.argmax(among_new, axis=1))] == codes
         right_old = to_numpy(xp.argmax(among_old, axis=1)) == codes
         margins = to_numpy(xp.max(among_old, axis=1) - xp.max(among_new, axis=1))
         n_new = len(fold.new)
@@ -428,27 +512,54 @@ class Choosing:
         """Return worth, penalty and temperatures at the chosen point."""
         worth = self._worth(point)
         self._worths[point.power, point.shrinkage] = worth
-        score, penalty = float("nan"), 0.0
-        of_old = [fold for fold in self.folds if len(fold.old)]
-        if any(len(fold.held) > 1 for fold in self.folds):
-            score = self.harmonic_mean(point) if self.by_hm else self.accuracy(point)
-            if of_old:
-                outcomes = [self._outcome(point, fold) for fold in of_old]
-                penalty = best_harmonic_mean(outcomes)[1]
-        if "seen_penalty" in self.fixed:
-            counts = self._view(point).counts
-            penalty = self.fixed["seen_penalty"] * float(np.mean(counts / (counts + worth)))
+        self._balances.pop(point, None)  # it depends on the worth
+        penalty = self._balance(point)[1]
+        score = self._estimate() if self._holds_out else float("nan")
         temperatures = self._temperatures(point, worth, penalty)
         held = np.concatenate([np.arange(0), *(fold.held for fold in self.folds)])
         within = self._view(point).mean_variance(np.unique(held))
         worth, penalty, within = (_round_digits(value) for value in (worth, penalty, within))
         return Choice(point, worth, penalty, temperatures, within, score)
 
+    def _estimate(self) -> float:
+        """Return what is reached on tasks like the one at hand, chosen without their classes."""
+        found = []
+        for fold, others in self._tasks():
+            point = self._search(without=fold.held)
+            outcome = self._outcome(point, fold, others)
+            if not self.by_hm:
+                found.append(float(outcome.of_new.sum()))
+            elif len(fold.old):
+                found.append(outcome.harmonic_mean(self._balance(point)[1]))
+        return float(np.mean(found)) if found else float("nan")
+
+    def _tasks(self) -> list[tuple[Fold, np.ndarray]]:
+        """Return folds with as many new classes as the task has unseen ones.
+
+        Where fewer are held out, some that are unseen take part.
+        """
+        data, rng = self.data, np.random.default_rng(self._seed)
+        if not data.n_unseen or self.n_shots or len(data.classes) > data.n_train:
+            return [(fold, np.arange(0)) for fold in self.folds]
+        tasks, number = [], len(self.folds) + 1
+        for fold in self.folds:
+            n_parts = -(-len(fold.held) // data.n_unseen)
+            for held in np.array_split(rng.permutation(fold.held), n_parts)[:_MOST_PARTS]:
+                part = fold
+                if n_parts > 1:
+                    part = fold_of(data, np.sort(held), self.draws[fold.draw], number, fold.draw)
+                    number += 1
+                n_others = min(data.n_unseen - len(held), len(data.some_unseen))
+                others = rng.choice(data.some_unseen, n_others, replace=False)
+                tasks.append((part, others))
+        return tasks
+
     def _temperatures(self, point: Point, worth: float, penalty: float) -> Temperatures:
         """Return the temperatures of highest likelihood among new, old and all classes."""
         view, data = self._view(point), self.data
         everything = np.arange(data.n_train)
         folds: dict[str, list[Any]] = {"new": [], "old": [], "all": []}
+        weight = weight_of_unseen(self.share)
         for fold in self.folds:
             weights, G = self._weights(point, fold)
             new = self._new_scores(view, fold, "rows", weights, worth)
@@ -470,52 +581,15 @@ class Choosing:
             if len(fold.held) > 1:
                 both = xp.concat([new, old - penalty], axis=1)
                 places = np.searchsorted(fold.held, codes[:n_new]), len(fold.held) + truth
-                balanced = np.concatenate([self._balance_weights(fold.new), shares])
-                folds["all"].append(_thin_samples(both, np.concatenate(places), balanced))
-        spread = view.mean_variance(np.arange(len(data.classes)))
-        # Two classes with equal round covariances have log odds of scores over this.
-        fallback = 2 * spread / view.n_features if spread > 0 else 1.0
-        found = {name: _temperature(parts, fallback) for name, parts in folds.items() if parts}
-        default = next(iter(found.values()), fallback)
-        return Temperatures(**{name: _round_digits(found.get(name, default)) for name in folds})
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """Predictions of one fold among seen and unseen classes.
-
-    Attributes
-    ----------
-    margins : ndarray
-        Best score of old classes less that of new ones, for each sample.
-    of_new, of_old : ndarray
-        Contribution of each sample to the accuracies of new and of old classes if it is assigned to
-        one of them.
-    """
-
-    margins: np.ndarray
-    of_new: np.ndarray
-    of_old: np.ndarray
-
-
-def best_harmonic_mean(outcomes: list[Outcome]) -> tuple[float, float]:
-    """Return the highest harmonic mean over folds, and the penalty of old classes that gives it."""
-    pooled = np.concatenate([outcome.margins for outcome in outcomes])
-    # Distinct values, so that copies of a sample do not shift the grid.
-    distinct = np.unique(np.round(pooled.astype(np.float64), _DECIMALS))
-    penalties = np.unique(np.quantile(distinct, np.linspace(0, 1, _PENALTIES)))
-    total = np.zeros(len(penalties))
-    for outcome in outcomes:
-        order = np.argsort(outcome.margins)
-        place = np.searchsorted(outcome.margins[order], penalties, side="right")
-        new = np.concatenate([[0.0], np.cumsum(outcome.of_new[order])])[place]
-        old = np.concatenate([[0.0], np.cumsum(outcome.of_old[order])])
-        old = old[-1] - old[place]
-        total += 2 * new * old / np.maximum(new + old, 1e-12)
-    total /= len(outcomes)
-    # A plateau of equal means has its middle as the most stable choice.
-    best = np.flatnonzero(total >= total.max() - 1e-12)
-    return float(total.max()), float(penalties[best[len(best) // 2]])
+                own = weight * self._balance_weights(fold.new), (1 - weight) * shares
+                folds["all"].append(
+                    _thin_samples(both, np.concatenate(places), np.concatenate(own))
+                )
+        usual = USUAL_TEMPERATURE * self._length(point)
+        scored = np.unique(np.concatenate([np.arange(0), *(fold.rows for fold in self.folds)]))
+        n = float(data.weights[scored].sum())
+        found = {name: likely_temperature(parts, usual, n) for name, parts in folds.items()}
+        return Temperatures(**{name: _round_digits(value) for name, value in found.items()})
 
 
 def _scores(X: Array, centers: Array) -> Array:
@@ -534,9 +608,3 @@ def _thin_samples(
     """Return evenly spaced samples on the host, few enough to find a temperature quickly."""
     some = slice(None, None, 1 + len(codes) // _MOST_SCORED)
     return to_numpy(scores[some, :]), codes[some], weights[some]
-
-
-def _temperature(folds: list[tuple[np.ndarray, np.ndarray, np.ndarray]], least: float) -> float:
-    """Return the temperature of highest likelihood; without any error it would be zero."""
-    scored, weights = [fold[:2] for fold in folds], [fold[2] for fold in folds]
-    return max(least, best_temperature(scored, weights=weights))

@@ -311,7 +311,8 @@ def _choose_parameters(
         choice = Choosing(
             data,
             fixed,
-            n_unseen=len(given) - len(np.unique(of_labels[of_labels >= 0])),
+            n_seen=len(source.used),
+            transfer=bool(model.transfer),
             by_hm=by_hm,
             n_shots=model.n_shots,
             seed=seed,

@@ -7,7 +7,7 @@ neither means nor whitening know them, so they represent new samples of seen cla
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -26,6 +26,7 @@ MOST_PARTITIONS = 3
 _HELD_IN_ALL = 3000  # classes held out over all partitions, about: many classes need fewer
 _FEWEST_FOLDS, _MOST_FOLDS = 5, 10
 _FEWEST_CLASSES = 4  # with fewer, no fold can hold out two and keep two
+_MOST_UNSEEN = 2000
 _HELD_OUT = 4  # every fourth sample
 
 
@@ -35,6 +36,7 @@ class TrainingData:
 
     `codes`, in ascending order, are positions in `classes`, the rows of `prototypes` that have
     samples. Rows of validation classes follow those of training classes and are all held out.
+    `unseen` are rows of classes without samples, of at most 2,000, which compete with the others.
     """
 
     X: Array
@@ -44,7 +46,9 @@ class TrainingData:
     prototypes: np.ndarray  # of all known classes
     classes: np.ndarray
     n_train: int  # classes that are learned from; those after it are for validation
-    placed: Array | None = None  # raw vectors of `classes` among the samples, if they share a space
+    unseen: np.ndarray = field(default_factory=lambda: np.arange(0))
+    n_unseen: int = 0
+    placed: Array | None = None  # raw vectors of these classes, if they share the samples' space
 
     @classmethod
     def from_kept(
@@ -75,9 +79,26 @@ class TrainingData:
             classes = np.concatenate([classes, new])
             weights = np.concatenate([weights, validation.weights])
             is_held = np.concatenate([is_held, np.ones(len(own), bool)])
+        unseen = np.setdiff1d(np.arange(len(prototypes)), described)
+        n_unseen = len(unseen)
+        unseen = np.setdiff1d(unseen, classes)
+        if len(unseen) > _MOST_UNSEEN:
+            unseen = unseen[:: len(unseen) // _MOST_UNSEEN][:_MOST_UNSEEN]
         if placed is not None:
-            placed = xp.take(placed, place_like(classes, placed), axis=0)
-        return cls(X, position, weights, is_held, prototypes, classes, n_train, placed)
+            every = np.concatenate([classes, unseen])
+            placed = xp.take(placed, place_like(every, placed), axis=0)
+        known = X, position, weights, is_held, prototypes, classes, n_train
+        return cls(*known, unseen, n_unseen, placed)
+
+    @property
+    def all_classes(self) -> np.ndarray:
+        """Rows of classes with samples, then of those without."""
+        return np.concatenate([self.classes, self.unseen])
+
+    @property
+    def some_unseen(self) -> np.ndarray:
+        """Positions of `unseen` in `all_classes`."""
+        return np.arange(len(self.classes), len(self.classes) + len(self.unseen))
 
     def prepare(self) -> Preparing:
         """Return the preprocessing of all samples, without those held out to learn it from."""
@@ -178,13 +199,14 @@ class View:
 
     def predict_held(self, weights: Array, fold: Fold) -> Array:
         """Return the priors of held-out classes, given the weights of the other class means."""
-        return self._predict(weights, fold, fold.held)
+        return self.predict(weights, fold, fold.held)
 
     def predict_rest(self, weights: Array, fold: Fold) -> Array:
         """Return the priors of all classes that are learned from, given weights of the means."""
-        return self._predict(weights, fold, np.arange(len(self.counts)))
+        return self.predict(weights, fold, np.arange(len(self.counts)))
 
-    def _predict(self, weights: Array, fold: Fold, classes: np.ndarray) -> Array:
+    def predict(self, weights: Array, fold: Fold, classes: np.ndarray) -> Array:
+        """Return the priors of some classes, given the weights of the class means."""
         xp, means = namespace(weights), self.means
         weights = xp.astype(weights, means.dtype)
         if self.placed is None:

@@ -320,7 +320,7 @@ class AnyShotState:
         """
         within = self.choice.within
         ratio = self.evidence.variance(rows) / within if within else 0.0
-        return ratio if ratio > 0 else 1.0
+        return max(1.0, ratio)
 
     def refine(self, samples: tuple[Array, np.ndarray, np.ndarray]) -> Self:
         """Return the state with refined centers of the classes with samples.
