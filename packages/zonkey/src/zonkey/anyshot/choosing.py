@@ -31,6 +31,7 @@ from .outcomes import (
     guard_penalty,
     likely_temperature,
     mean_right,
+    thin_samples,
     weight_of_unseen,
 )
 from .posterior import (
@@ -57,10 +58,10 @@ JOINT_RIDGES = (0.3, 1.0, 3.0, 10.0, 100.0)
 _SHORTLIST = 4  # points of highest accuracy among which the harmonic mean decides
 _ROUNDS = 2
 DEFAULT_WORTH, _WORTH_OF_FEW = 8.0, 1.0  # of classes that are told apart on folds, else
+_MOST_NESTED = 200  # classes; among more, those of one fold hardly change the choice
 _MOST_PARTS = 4  # of a fold that holds out more classes than are unseen
 _GUARDED = 0.5  # of the share of unseen classes, if nothing else tells the penalty
 _USUAL_MARGIN = -0.1  # of seen samples to unseen classes, in squared lengths of samples
-_MOST_SCORED = 1000  # samples per fold whose likelihood chooses the temperature
 
 
 def preprocessing(power: float = 0.5, shrinkage: float = 4.0) -> Pipeline:
@@ -420,7 +421,7 @@ class Choosing:
 
     def _mean_distance(self, view: View, fold: Fold, weights: Array) -> float:
         """Return the mean squared distance of samples from the prior of their held-out class."""
-        centers, X = view.predict_held(weights, fold), view.take(fold, "new")
+        centers, X = view.predict(weights, fold, fold.held), view.take(fold, "new")
         own = np.searchsorted(fold.held, self.data.codes[fold.new])
         of_own = namespace(centers).take(centers, place_like(own, centers), axis=0)
         closeness = to_numpy(namespace(X).sum((2 * X - of_own) * of_own, axis=1))
@@ -431,7 +432,7 @@ class Choosing:
         self, view: View, fold: Fold, which: str, weights: Array, worth: float
     ) -> Array:
         """Return the scores of samples among the held-out classes."""
-        centers = view.predict_held(weights, fold)
+        centers = view.predict(weights, fold, fold.held)
         if self.n_shots:
             held, xp = place_like(fold.held, centers), namespace(centers)
             sums, n = (xp.take(part, held, axis=0) for part in view.shots[fold.draw])
@@ -442,7 +443,7 @@ class Choosing:
         """Return the scores of "rows" of a fold among the classes that are learned from."""
         if len(fold.held) and int(fold.held.max()) < self.data.n_train:
             G = inverse_without(G, place_like(fold.held, G), weights)
-        prior = view.predict_rest(left_out_weights(G), fold)
+        prior = view.predict(left_out_weights(G), fold, np.arange(self.data.n_train))
         counts = self.data.place(view.counts)
         centers = posterior_centers(prior, counts[:, None] * view.means, counts, worth)
         scores = _scores(view.take(fold, "rows"), centers)
@@ -514,18 +515,19 @@ class Choosing:
         self._worths[point.power, point.shrinkage] = worth
         self._balances.pop(point, None)  # it depends on the worth
         penalty = self._balance(point)[1]
-        score = self._estimate() if self._holds_out else float("nan")
+        score = self._estimate(point) if self._holds_out else float("nan")
         temperatures = self._temperatures(point, worth, penalty)
         held = np.concatenate([np.arange(0), *(fold.held for fold in self.folds)])
         within = self._view(point).mean_variance(np.unique(held))
         worth, penalty, within = (_round_digits(value) for value in (worth, penalty, within))
         return Choice(point, worth, penalty, temperatures, within, score)
 
-    def _estimate(self) -> float:
+    def _estimate(self, chosen: Point) -> float:
         """Return what is reached on tasks like the one at hand, chosen without their classes."""
-        found = []
+        found, data = [], self.data
+        nests = len(data.classes) == data.n_train <= _MOST_NESTED
         for fold, others in self._tasks():
-            point = self._search(without=fold.held)
+            point = self._search(without=fold.held) if nests else chosen
             outcome = self._outcome(point, fold, others)
             if not self.by_hm:
                 found.append(float(outcome.of_new.sum()))
@@ -534,10 +536,7 @@ class Choosing:
         return float(np.mean(found)) if found else float("nan")
 
     def _tasks(self) -> list[tuple[Fold, np.ndarray]]:
-        """Return folds with as many new classes as the task has unseen ones.
-
-        Where fewer are held out, some that are unseen take part.
-        """
+        """Return folds, and unseen classes that make their new ones as many as the task has."""
         data, rng = self.data, np.random.default_rng(self._seed)
         if not data.n_unseen or self.n_shots or len(data.classes) > data.n_train:
             return [(fold, np.arange(0)) for fold in self.folds]
@@ -568,7 +567,7 @@ class Choosing:
             if len(fold.held) > 1:
                 truth = np.searchsorted(fold.held, codes[:n_new])
                 folds["new"].append(
-                    _thin_samples(new[:n_new, :], truth, self._balance_weights(fold.new))
+                    thin_samples(new[:n_new, :], truth, self._balance_weights(fold.new))
                 )
             if not len(fold.old) or len(kept) < 2:
                 continue
@@ -577,14 +576,12 @@ class Choosing:
             old = xp.take(old, place_like(kept, old), axis=1)
             truth = np.searchsorted(kept, codes[n_new:])
             shares = self._balance_weights(fold.old)
-            folds["old"].append(_thin_samples(old[n_new:, :], truth, shares))
+            folds["old"].append(thin_samples(old[n_new:, :], truth, shares))
             if len(fold.held) > 1:
                 both = xp.concat([new, old - penalty], axis=1)
                 places = np.searchsorted(fold.held, codes[:n_new]), len(fold.held) + truth
                 own = weight * self._balance_weights(fold.new), (1 - weight) * shares
-                folds["all"].append(
-                    _thin_samples(both, np.concatenate(places), np.concatenate(own))
-                )
+                folds["all"].append(thin_samples(both, np.concatenate(places), np.concatenate(own)))
         usual = USUAL_TEMPERATURE * self._length(point)
         scored = np.unique(np.concatenate([np.arange(0), *(fold.rows for fold in self.folds)]))
         n = float(data.weights[scored].sum())
@@ -600,11 +597,3 @@ def _scores(X: Array, centers: Array) -> Array:
 def _round_digits(value: float) -> float:
     """Return four digits: the others are rounding errors of float32, not information."""
     return float(f"{value:.4g}")
-
-
-def _thin_samples(
-    scores: Array, codes: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return evenly spaced samples on the host, few enough to find a temperature quickly."""
-    some = slice(None, None, 1 + len(codes) // _MOST_SCORED)
-    return to_numpy(scores[some, :]), codes[some], weights[some]

@@ -85,10 +85,10 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         Number of labeled samples per new class that parameters are chosen for. 0 is zero-shot.
     seen_penalty : float or "auto", default="auto"
         Subtracted from the scores of classes with samples, times n / (n + worth), if there are
-        candidates without samples. "auto" maximizes
-        the harmonic mean of the accuracies of held-out classes and held-out samples.
+        candidates without samples. "auto" maximizes the harmonic mean of the accuracies of
+        held-out classes and held-out samples, and keeps few unseen names from many answers (Notes).
     temperature : float or "auto", default="auto"
-        Positive divisor of the scores before the softmax. "auto" maximizes the likelihood of
+        Positive divisor of the scores before the softmax. "auto" is the most likely one for
         held-out classes and samples, and depends on the number of samples of the candidates.
     reject_below : float, default=None
         `predict` returns `reject_label` if the highest probability is below this number in
@@ -131,7 +131,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         Values in use of the parameters that may be "auto", to build a model that does not choose
         again. Those of `adapt` are in the copy that it returns.
     best_score_ : float
-        What the chosen parameters reach on held-out classes (Notes). NaN if nothing was chosen.
+        Estimate for the task at hand (Notes). NaN with fewer than four described classes.
     worth_ : float
         Number of samples that a prototype is worth.
     seen_penalty_ : float
@@ -153,8 +153,12 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
     -----
     Parameters are chosen for the task: with ``candidates="all"`` by the harmonic mean of the
     accuracies of held-out classes and held-out samples, else and with `transfer` by the first one.
-    Folds hold out about the share of classes that is unseen. With fewer than four described
-    classes, nothing but `worth` is chosen.
+    Folds hold out about the share of classes that is unseen; below a quarter, unseen ones weigh
+    less, and take at most their share of held-out samples of the others. With fewer than four
+    described classes, they take half of it, only `worth` is chosen, and a warning tells.
+    `best_score_` is that accuracy or harmonic mean, unweighted, of up to 200 classes without a part
+    in the choice. Unseen ones join as competitors, to make them as many, but not with `n_shots` or
+    validation classes, which do take part. With one unseen class it may be far too high.
 
     If all candidates have samples, these choose power and whitening, the worth of prototypes, how
     far logistic regression may leave the centers, and the temperature: some samples of each class

@@ -20,7 +20,7 @@ from ..streaming.reduce import Pass
 from .adapting import Reserve
 from .choosing import POWERS, Choice, Choosing, learn_kernel, steps_of
 from .evidence import Evidence, Regression
-from .held_out import TrainingData
+from .held_out import FEWEST_CLASSES, TrainingData
 from .refining import mean_square
 from .shot_folds import Names
 from .shots import ShotChoosing, choose_for_names, select_classes
@@ -62,6 +62,8 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     is_complete = _is_complete(model, given, source.used)
     # Where all candidates have samples, none without competes with them.
     by_hm = _competes_with_seen(model) and not is_complete
+    if given is not None and others is None and not is_complete:
+        _warn_of_few(model, np.intersect1d(given.labels, source.used))
     choice, steps = _choose_parameters(model, source, given, others, seed, shift, by_hm=by_hm)
     regression = _learn_map(model, given, steps, seed)
     if is_complete:
@@ -276,6 +278,15 @@ def _check_size(model: Any, n_anchors: int) -> None:
             f"The exact regression is for up to {_MANY_ANCHORS:,} classes with prototype and "
             f"samples; {n_anchors:,} need about {_MATRICES * 8 * n_anchors**2 / 2**30:.0f} GB "
             "and minutes. Pass n_components=2000."
+        )
+
+
+def _warn_of_few(model: Any, anchors: np.ndarray) -> None:
+    names = [name for name in (*_CHOSEN, "seen_penalty") if is_auto(getattr(model, name))]
+    if 1 < len(anchors) < FEWEST_CLASSES and set(names) - {"worth"}:
+        warn_user(
+            f"Usual values of {', '.join(names)} are used: choosing them needs at least "
+            f"{FEWEST_CLASSES} classes with samples and prototype; got {len(anchors)}."
         )
 
 

@@ -25,8 +25,8 @@ from .survey import KeptSamples
 MOST_PARTITIONS = 3
 _HELD_IN_ALL = 3000  # classes held out over all partitions, about: many classes need fewer
 _FEWEST_FOLDS, _MOST_FOLDS = 5, 10
-_FEWEST_CLASSES = 4  # with fewer, no fold can hold out two and keep two
-_MOST_UNSEEN = 2000
+FEWEST_CLASSES = 4  # with fewer, no fold can hold out two and keep two
+_MOST_UNSEEN = 2000  # classes without samples that compete
 _HELD_OUT = 4  # every fourth sample
 
 
@@ -36,7 +36,7 @@ class TrainingData:
 
     `codes`, in ascending order, are positions in `classes`, the rows of `prototypes` that have
     samples. Rows of validation classes follow those of training classes and are all held out.
-    `unseen` are rows of classes without samples, of at most 2,000, which compete with the others.
+    `unseen` are rows of classes without samples, at most 2,000 of `n_unseen`, which compete.
     """
 
     X: Array
@@ -197,14 +197,6 @@ class View:
         """Drop the samples of folds."""
         vars(self)["_taken"].clear()
 
-    def predict_held(self, weights: Array, fold: Fold) -> Array:
-        """Return the priors of held-out classes, given the weights of the other class means."""
-        return self.predict(weights, fold, fold.held)
-
-    def predict_rest(self, weights: Array, fold: Fold) -> Array:
-        """Return the priors of all classes that are learned from, given weights of the means."""
-        return self.predict(weights, fold, np.arange(len(self.counts)))
-
     def predict(self, weights: Array, fold: Fold, classes: np.ndarray) -> Array:
         """Return the priors of some classes, given the weights of the class means."""
         xp, means = namespace(weights), self.means
@@ -286,7 +278,7 @@ def class_folds(
     for draw, is_shot in enumerate(draws):
         if len(everything) > p:
             parts = [everything[p:]]
-        elif p < _FEWEST_CLASSES:
+        elif p < FEWEST_CLASSES:
             parts = [np.array([j]) for j in range(p)] if p > 1 and draw == 0 else []
         else:
             n_folds = np.clip(round(p / max(1, n_unseen)), _FEWEST_FOLDS, _MOST_FOLDS)

@@ -316,7 +316,8 @@ class AnyShotState:
     def _spread_of(self, rows: np.ndarray) -> float:
         """Return the variance within candidates relative to that of the classes of `fit`.
 
-        Features that were trained on the classes of `fit` scatter more in new classes.
+        Features that were trained on the classes of `fit` scatter more in new classes. Less than 1
+        only shows that whitening has seen the samples of a class, all the more so if they are few.
         """
         within = self.choice.within
         ratio = self.evidence.variance(rows) / within if within else 0.0
