@@ -1,6 +1,7 @@
 """Penalties, scores and temperatures of folds against loops."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,7 +103,8 @@ def test_the_temperature_is_the_mode_of_its_posterior(n):
             total += weight * math.log(odds) / weights.sum()
         return total + (doublings / 0.7) ** 2 / 2 / n
 
-    expected = usual * 2 ** minimize_scalar(surprise, bounds=(-6, 6), method="bounded").x
+    found: Any = minimize_scalar(surprise, bounds=(-6, 6), method="bounded")
+    expected = usual * 2**found.x
     assert likely_temperature([(S, codes, weights)], usual, n) == pytest.approx(expected, rel=1e-2)
 
 
