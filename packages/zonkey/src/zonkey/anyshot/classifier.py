@@ -85,8 +85,7 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
         Number of labeled samples per new class that parameters are chosen for. 0 is zero-shot.
     seen_penalty : float or "auto", default="auto"
         Subtracted from the scores of classes with samples, times n / (n + worth), if there are
-        candidates without samples. "auto" maximizes the harmonic mean of the accuracies of
-        held-out classes and held-out samples, and keeps few unseen names from many answers (Notes).
+        candidates without samples. "auto" balances both kinds on held-out ones (Notes).
     temperature : float or "auto", default="auto"
         Positive divisor of the scores before the softmax. "auto" is the most likely one for
         held-out classes and samples, and depends on the number of samples of the candidates.
