@@ -73,13 +73,16 @@ def loop_surprise(chosen, K, Q, described, worth, T, *, placed, judges):
 def test_surprise_of_left_out_samples(described, placed, judges, worth):
     described = np.array(described, bool)
     chosen, K, Q = choosing(described, placed=placed, judges=judges)
+    totals = sorted(sum(WEIGHTS[Y == j]) for j in range(5))
+    usual = 0.05 if placed else 0.14 / math.sqrt(totals[2])
+    usual *= max(1.0, 10 / math.sqrt(chosen.X.shape[1]))
     found, T = chosen.judge(chosen._learn(None), worth)
     surprises = {}
     for factor in (1.0, 2**-0.5, 2**0.5):
         value, length = loop_surprise(
             chosen, K, Q, described, worth, T * factor, placed=placed, judges=judges
         )
-        doublings = math.log2(T * factor / (0.07 * length))
+        doublings = math.log2(T * factor / (usual * length))
         n_out = sum(WEIGHTS[Y != 2])  # each is left out once, but the sample of a single one
         surprises[factor] = value + (doublings / 0.7) ** 2 / 2 / n_out
     assert found == pytest.approx(surprises.pop(1.0), rel=1e-4)

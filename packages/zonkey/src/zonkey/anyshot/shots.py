@@ -275,7 +275,9 @@ class ShotChoosing:
     def _usual_temperature(self, folds: list[LearnedFold]) -> float:
         n = float(np.median(np.bincount(self.codes, self.weights)))
         usual = _JOINT_TEMPERATURE if self.names.placed is not None else _TEMPERATURE / n**0.5
-        return usual * mean_square(folds[0].out.X)
+        # Products of two samples scatter by at least 1 / sqrt(d), and scores with them.
+        scatter = max(_SCATTER, folds[0].out.X.shape[1] ** -0.5)
+        return usual * scatter / _SCATTER * mean_square(folds[0].out.X)
 
     def _learn(self, way: Way) -> list[LearnedFold]:
         """Return all folds under a preprocessing, which never saw the samples left out."""
