@@ -73,7 +73,7 @@ def loop_surprise(chosen, K, Q, described, worth, T, *, placed, judges):
 def test_surprise_of_left_out_samples(described, placed, judges, worth):
     described = np.array(described, bool)
     chosen, K, Q = choosing(described, placed=placed, judges=judges)
-    totals = sorted(sum(WEIGHTS[Y == j]) for j in range(5))
+    totals = sorted(WEIGHTS[j == Y].sum() for j in range(5))
     usual = 0.05 if placed else 0.14 / math.sqrt(totals[2])
     usual *= max(1.0, 10 / math.sqrt(chosen.X.shape[1]))
     found, T = chosen.judge(chosen._learn(None), worth)
