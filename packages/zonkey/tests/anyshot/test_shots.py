@@ -197,3 +197,12 @@ def test_given_parameters_are_kept():
     more = model.partial_fit(X_NEW, Y_NEW).best_params_
     assert {name: more[name] for name in given} == given
     assert_allclose(model.predict_proba(X_NEW).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("n_features", [1, 2, 4])
+def test_few_features_and_few_samples_are_no_proof(n, n_features):
+    samples = np.vstack([np.eye(1, n_features), -np.eye(1, n_features) * np.ones((n, 1))])
+    samples[1:, -1] += 0.1 * np.arange(n)
+    model = AnyShotClassifier().fit(samples, [0, *[1] * n])
+    assert 0.6 < np.max(model.predict_proba(samples)) < 0.999

@@ -55,6 +55,7 @@ STRENGTHS = (1e-2, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
 _JOINT_TEMPERATURE, _TEMPERATURE, _TEMPERATURE_SPREAD = 0.05, 0.14, 0.7
 _SHRINKAGE, _SHRINKAGE_SPREAD = 16.0, 3.0
 _JOINT_WORTH, _OTHER_WORTH, _WORTH_SPREAD = 8.0, 1.0, 2.0
+_STRENGTH_SPREAD = 4.0  # from the strongest pull
 _COST_OF_POWER = 1.0  # for the power that the samples do not suggest, in log-likelihood
 # With one sample per class: share of the variance between classes over how far their means lie
 # along their names (0.8 to 0.95 in five joint spaces), and temperatures with and without names.
@@ -332,6 +333,7 @@ class ShotChoosing:
                 W, b = guesses[i] = pull_to_centers(X, codes, weights, C, refinement, guess)
                 scores.append(linear_scores(fold.out.X, scale * W, scale * b))
             surprise, T = self._best_temperature(folds, scores)
+            surprise += _count_doublings(strength, STRENGTHS[0], _STRENGTH_SPREAD) / self.n_out
             if surprise < min(best, usual * (1 - _LEAST_GAIN)):
                 best, found = surprise, Refinement(strength, scale, scale * T / before)
             elif surprise > _WORSE * best:

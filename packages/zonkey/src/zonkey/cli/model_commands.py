@@ -37,6 +37,8 @@ _TERMS = {
     "hit@": "hit@k: the class is among the k best.",
     "ECE": "ECE: mean gap between probability and accuracy.",
     "AUROC": "AUROC: how often a stranger is more novel than a sample of the classes.",
+    "rejected at": "rejected at 95 % of strangers: samples of the classes that a threshold of the "
+    "novelty rejects with 95 % of the strangers; less is better.",
 }
 _SOURCE = typer.Argument(
     help="Pictures (a folder, an archive, a csv with paths, one picture), texts (a table with a "
