@@ -271,4 +271,4 @@ def test_few_shot_probabilities_are_calibrated(overlapping, overlapping_base, n_
     accuracy = np.mean(shares.argmax(axis=1) == truth)
     assert 0.4 < accuracy < 0.98
     error = expected_calibration_error(truth, shares, np.arange(5))
-    assert error < 0.08, f"accuracy {accuracy:.2f}, mean confidence {shares.max(axis=1).mean():.2f}"
+    assert error < 0.1, f"accuracy {accuracy:.2f}, mean confidence {shares.max(axis=1).mean():.2f}"

@@ -54,15 +54,15 @@ class AnyShotClassifier(AnyLibraryMixin, SemanticMixin, NoveltyMixin, BaseEstima
     space : {"auto", "joint", "separate"}, default="auto"
         Whether samples and prototypes are vectors of one space, as those of CLIP or of one encoder
         of texts. "joint": the prior of a class is its own prototype, moved and scaled to where
-        samples lie, plus the regression of what that misses. "auto": joint if they have the same
-        number of dimensions and class means lie along the prototypes of their classes. With
-        "joint", `fit` needs no labels and no samples.
+        samples lie, plus the regression of what that misses; `fit` needs no labels then. "auto":
+        joint if they are of equal length and class means lie along the prototypes of their classes.
     candidates : {"all", "unseen"} or list of labels, default="all"
         Classes that `predict` chooses from: all known ones, those without samples in `fit`, or
         some. Without prototypes, "unseen" denotes all classes.
     preprocessing : transformer, "auto" or None, default="auto"
-        Transformer of features, fitted on the training samples. "auto" chooses power and shrinkage
-        of the steps above. None: features are used as they are.
+        Transformer of features, fitted on the training samples. "auto", for features of encoders,
+        chooses power and shrinkage of the steps above. None: features are used as they are. Raw
+        measurements of different units need a scaler.
     prototype_transformer : transformer, "auto" or None, default="auto"
         Transformer of prototypes, fitted on those given to `fit`. "auto" chooses the power and the
         norm of a `FeatureNormalizer` that also centers.

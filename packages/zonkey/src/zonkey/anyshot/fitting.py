@@ -30,6 +30,7 @@ from .state import BY_SHOTS, USUAL_WORTH, AnyShotState, FitSettings, add_sums, c
 from .survey import KeptSamples
 
 _MANY_ANCHORS = 16_000
+_MOST_PRODUCTS = 2**36  # to score all samples once: half a minute or a minute for a refinement
 _MATRICES = 3  # of the size of the kernel, held at a time
 _ANY_LABELS: dict[str, np.ndarray] = dict.fromkeys(("unseen", "all"), np.zeros(1))
 # Equal prototypes carry no information about other classes.
@@ -126,11 +127,13 @@ def _choose_by_shots(
 def _prepared_samples(
     state: AnyShotState, source: FitSource
 ) -> tuple[Array, np.ndarray, np.ndarray]:
-    """Return the kept samples to refine with, the positions of their classes, and weights."""
-    kept = source.kept
-    used = np.unique(kept.codes)
-    X = state.prepare(kept.X)
-    return X, np.searchsorted(used, kept.codes), kept.weights
+    """Return samples to refine with, the positions of their classes, and weights.
+
+    These are all samples in memory, unless they are very many, and those kept of chunks.
+    """
+    X, codes, weights = source.list_samples(_MOST_PRODUCTS)
+    used = np.unique(codes)
+    return state.prepare(X), np.searchsorted(used, codes), weights
 
 
 def fit_names(model: Any, X: Any) -> AnyShotState:

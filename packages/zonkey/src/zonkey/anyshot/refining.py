@@ -7,7 +7,7 @@ are. Without samples nothing changes; with many, it is logistic regression.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,8 @@ class Refinement:
         Temperature of the refined scores.
     worth : float
         Number of samples that a prototype is worth, for classes with samples.
+    n_samples : float
+        Samples per class that chose the pull; it is weaker for more.
     judges : bool
         Whether samples judge what the regression predicts; not if the user says what it is worth.
     """
@@ -43,10 +45,12 @@ class Refinement:
     scale: float = USUAL_TEMPERATURE
     temperature: float = USUAL_TEMPERATURE
     worth: float = 0.0
+    n_samples: float = 0.0
     judges: bool = True
 
     def __zonkey_validate__(self) -> None:
         require_number("worth", self.worth, 0)
+        require_number("n_samples", self.n_samples, 0)
         for name in ("strength", "scale", "temperature"):
             require_that(getattr(self, name) > 0, f"`{name}` of the refinement must be above 0.")
         for name in ("scale", "temperature"):
@@ -85,6 +89,9 @@ class Refined:
         if np.isinf(refinement.strength) or not len(samples[1]):
             return cls(labels, centers, offsets, refinement.temperature)
         X, codes, weights = samples
+        # The pull is relative to the mean loss of a sample, so its share falls with their number.
+        share = min(1.0, refinement.n_samples * len(labels) / weights.sum())
+        refinement = replace(refinement, strength=refinement.strength * (share or 1.0))
         balance = weights / np.bincount(codes, weights, minlength=len(labels))[codes]
         W, b = pull_to_centers(X, codes, balance, centers, refinement)
         moved = W * (refinement.scale / 2)

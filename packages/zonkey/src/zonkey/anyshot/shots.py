@@ -85,7 +85,7 @@ def choose_for_names(fixed: dict[str, Any], length: float) -> Choice:
         replace(JOINT_START, power=None, shrinkage=None),
         worth,
         temperatures=Temperatures(temperature, temperature, temperature),
-        refinement=Refinement(float("inf"), temperature, temperature, worth, judges),
+        refinement=Refinement(float("inf"), temperature, temperature, worth, judges=judges),
     )
 
 
@@ -200,7 +200,8 @@ class ShotChoosing:
         return share, worth, T
 
     def _decide(self, way: Way, worth: float, refinement: Refinement) -> Choice:
-        refinement = replace(refinement, worth=worth, judges=self.judges)
+        n = float(self.weights.sum()) / self.n_classes
+        refinement = replace(refinement, worth=worth, n_samples=n, judges=self.judges)
         point = self.choice.point
         if way is not None:
             point = replace(point, power=way[0], shrinkage=way[1])

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from ..arrays import Array, is_device_array, place_like, to_numpy
+from ..arrays import Array, is_device_array, namespace, place_like, to_numpy
 from ..constraints import (
     check_classes,
     check_labeled,
@@ -91,6 +91,13 @@ class FitSource(ABC):
             fitted = (*fitted, step)
         return transformer
 
+    def list_samples(self, most: int) -> tuple[Array, np.ndarray, np.ndarray]:  # noqa: ARG002
+        """Return raw samples, the positions of their classes among the labels, and weights.
+
+        `most` bounds the products of all samples with one vector per class.
+        """
+        return self.kept.X, self.kept.codes, self.kept.weights
+
     def gather(self, steps: Steps, name: Pass) -> ClassSums:
         """Return the sums over the samples of each class after some steps."""
         return self._reduce(ClassSums(self._code_labels), steps, name)
@@ -143,6 +150,17 @@ class MemorySource(FitSource):
     def _choose_kept(self) -> KeptSamples:
         host = None if self.weights is None else to_numpy(self.weights).astype(np.float64)
         return KeptSamples.choose(self.like, to_numpy(self.codes), self.labels, self._seed, host)
+
+    def list_samples(self, most: int) -> tuple[Array, np.ndarray, np.ndarray]:
+        """Return all samples if they are not too many, else those kept."""
+        X, codes = self.like, to_numpy(self.codes)
+        if X.shape[0] * X.shape[1] * len(self.labels) > most:
+            return super().list_samples(most)
+        weights = np.ones(len(codes)) if self.weights is None else to_numpy(self.weights)
+        rows = np.flatnonzero(weights > 0)
+        if len(rows) < len(codes):
+            X = namespace(X).take(X, place_like(rows, X), axis=0)
+        return X, codes[rows], weights[rows].astype(np.float64)
 
     def _split(self, transformer: Any) -> list[Any]:
         # Pipelines with other steps have their own ways, such as a cache.

@@ -45,13 +45,16 @@ def place_among(labels: np.ndarray, known: Prototypes, shift: np.ndarray) -> np.
 
 def require_joint(given: Prototypes | None, n_features: int | None) -> None:
     """Refuse prototypes that cannot be in the space of the samples; None fits any."""
-    found = None if given is None else given.n_dimensions
-    if found is None or n_features not in (None, found):
-        wanted = "" if n_features is None else f" with the {n_features} features of the samples"
+    if given is None:
         raise ValueError(
-            f'space="joint" needs prototypes{wanted}; got '
-            f"{'none' if found is None else f'{found} dimensions'}. Encode both with one encoder, "
-            'or pass space="separate".'
+            'space="joint" needs prototypes, with which samples are compared; got none. Pass '
+            'vectors of the names of classes, or space="separate".'
+        )
+    if n_features not in (None, given.n_dimensions):
+        raise ValueError(
+            f'space="joint" needs prototypes with the {n_features} features of the samples; got '
+            f"{given.n_dimensions} dimensions. Encode both with one encoder, or pass "
+            'space="separate".'
         )
 
 
