@@ -35,7 +35,7 @@ DECAY_FACTOR = 0.99  # of alpha_t = 0.99^t alpha, which only the loop of Algorit
 # smaller. A package that is not named here has the limit of "other".
 PACKAGE_LINES = {
     "(files)": 2_660,
-    "anyshot": 5_820,
+    "anyshot": 5_840,
     "app": 3_520,
     "bpl": 5_750,
     "cli": 1_700,
@@ -322,7 +322,7 @@ def _is_decay(node: ast.expr, names: set[str]) -> bool:
 
 def measure_sizes() -> Iterator[Row]:
     """Yield the rows about numbers of lines."""
-    yield Row("lines of the library", count_lines(LIBRARY), 40_960)
+    yield Row("lines of the library", count_lines(LIBRARY), 40_980)
     for package, lines in sorted(count_package_lines().items()):
         yield Row(f"  {package}", lines, PACKAGE_LINES.get(package, PACKAGE_LINES["other"]))
     yield Row("lines of the laboratory", count_lines(LABORATORY), 17_450)
