@@ -159,7 +159,7 @@ def fit_names(model: Any, X: Any) -> AnyShotState:
         preprocessing = clone(unfitted)
         preprocessing.fit(X)
         placed = preprocessing.transform(placed)
-    choice = choose_for_names(fixed, mean_square(placed))
+    choice = choose_for_names(fixed, mean_square(placed), centered=centered)
     steps: dict[str, Any] = {
         "preprocessing": unfitted,
         "prototype_transformer": None,

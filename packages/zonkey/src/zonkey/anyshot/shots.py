@@ -60,7 +60,7 @@ _COST_OF_POWER = 1.0  # for the power that the samples do not suggest, in log-li
 # With one sample per class: share of the variance between classes over how far their means lie
 # along their names (0.8 to 0.95 in five joint spaces), and temperatures with and without names.
 _BETWEEN, _LEAST_ERROR = 0.9, 0.02
-_NAMES_WORTH, _NO_SAMPLE_TEMPERATURE = 16.0, 0.045
+_NAMES_WORTH, _NO_SAMPLE_TEMPERATURE, _COSINE_TEMPERATURE = 16.0, 0.045, 0.039
 _NAMES_TEMPERATURE, _NAMES_SPREAD, _ONE_SHOT_TEMPERATURE = 0.18, 0.25, 1.7
 _SCATTER, _PAIRS = 0.1, 3.0  # usual scatter of products, and how many products tell as much
 _LONG_TAILS = 1.0  # excess kurtosis, above which a power of 0.5 is usual
@@ -76,9 +76,9 @@ _WORSE = 1.02  # times the best likelihood: weaker pulls would only overfit more
 Way = tuple[float, float] | None  # power and shrinkage; None is the preprocessing the user gave
 
 
-def choose_for_names(fixed: dict[str, Any], length: float) -> Choice:
+def choose_for_names(fixed: dict[str, Any], length: float, *, centered: bool) -> Choice:
     """Return the usual parameters of names alone, of this mean squared length among samples."""
-    temperature = _NO_SAMPLE_TEMPERATURE * length
+    temperature = length * (_NO_SAMPLE_TEMPERATURE if centered else _COSINE_TEMPERATURE)
     worth = float(fixed.get("worth", _NAMES_WORTH))
     judges = "worth" not in fixed
     return Choice(
