@@ -33,7 +33,7 @@ def record(evaluation):
 @pytest.mark.parametrize("name", ["model", "paper"])
 def test_evaluate_is_the_library(files, tmp_path, name):
     path, page = files / f"{name}.zonkey", tmp_path / "page.html"
-    X = pd.read_csv(files / "test.csv")[FEATURES].to_numpy()
+    X = pd.read_csv(files / "test.csv")[FEATURES].to_numpy(np.float32)  # as the file is read
     found = app.evaluate(path, files / "test.csv", page)
     assert record(found) == record(zonkey.evaluate(zonkey.load(path), X, TEST))
     assert page.read_text("utf-8").lower().startswith("<!doctype html>")
@@ -56,11 +56,12 @@ def test_rows_marked_test_and_labels_that_are_there(files, tmp_path):
     path, X, y, marks = split_table(tmp_path)
     model, test = zonkey.load(files / "model.zonkey"), marks == "test"
     found = app.evaluate(files / "model.zonkey", path)
+    X = X.astype(np.float32)  # as files are read
     assert record(found)["scores"] == record(zonkey.evaluate(model, X[test], y[test]))["scores"]
     frame = table(TEST, 3).assign(label=[None, *TEST[1:]])
     frame.to_csv(tmp_path / "gap.csv", index=False)
     found = app.evaluate(files / "model.zonkey", tmp_path / "gap.csv")
-    X = pd.read_csv(tmp_path / "gap.csv")[FEATURES].to_numpy()[1:]
+    X = pd.read_csv(tmp_path / "gap.csv")[FEATURES].to_numpy(np.float32)[1:]
     assert record(found)["scores"] == record(zonkey.evaluate(model, X, TEST[1:]))["scores"]
 
 
