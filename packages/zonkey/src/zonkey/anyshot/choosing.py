@@ -52,8 +52,7 @@ PROTOTYPE_NORMS = ("l2", None)
 GAMMAS = (0.25, 0.5, 1.0, 2.0, 4.0)
 RIDGES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 # Of joint spaces, whose geometry carries meaning: little whitening, and a cautious correction.
-JOINT_SHRINKAGES = (64.0, 1024.0)
-JOINT_RIDGES = (0.3, 1.0, 3.0, 10.0, 100.0)
+JOINT_SHRINKAGES, JOINT_RIDGES = (64.0, 1024.0), (0.3, 1.0, 3.0, 10.0, 100.0)
 
 _SHORTLIST = 4  # points of highest accuracy among which the harmonic mean decides
 _ROUNDS = 2
@@ -526,9 +525,9 @@ class Choosing:
         """Return what is reached on tasks like the one at hand, chosen without their classes."""
         found, data = [], self.data
         nests = data.n_unseen > 0 and len(data.classes) == data.n_train <= _MOST_NESTED
-        # A search for each fold takes its time: each class is held out once.
-        tasks = [task for task in self._tasks() if not nests or task[0].draw == 0]
-        for fold, others in tasks:
+        for fold, others in self._tasks():
+            if nests and fold.draw:  # a search per fold takes time: each class is held out once
+                continue
             point = self._search(without=fold.held) if nests else chosen
             outcome = self._outcome(point, fold, others)
             if not self.by_hm:
