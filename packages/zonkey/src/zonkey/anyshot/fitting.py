@@ -110,7 +110,7 @@ def _choose_by_shots(
 ) -> tuple[Choice, dict[str, Any]]:
     """Let left-out samples choose; return the choice and the parameters of the steps of `fit`."""
     fixed = _fixed_parameters(model)
-    if fixed.get("worth") == USUAL_WORTH and model.worth == BY_SHOTS:
+    if model.worth == BY_SHOTS:
         del fixed["worth"]
     kept, labels = select_classes(source.kept, source.labels, seed)
     counts = np.bincount(kept.codes, kept.weights)

@@ -161,6 +161,12 @@ def mean_square(X: Array) -> float:
     return float(xp.mean(xp.sum(X * X, axis=1))) or 1.0
 
 
+def spread_rows(X: Array, mask: np.ndarray) -> Array:
+    """Return the rows of X at the places of a mask, and zeros elsewhere."""
+    padded = namespace(X).concat([X, namespace(X).zeros_like(X[:1, :])])
+    return take_rows(padded, np.where(mask, np.cumsum(mask) - 1, X.shape[0]))
+
+
 def take_rows(X: Array, rows: np.ndarray) -> Array:
     """Return some rows of an array, whose positions are on the host."""
     return namespace(X).take(X, place_like(rows, X), axis=0)

@@ -10,20 +10,13 @@ counts as prior knowledge: few samples move it little.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from ..arrays import (
-    Array,
-    namespace,
-    one_hot,
-    place_like,
-    squared_norm,
-    sums_by_code,
-    to_numpy,
-)
+from ..arrays import Array, namespace, one_hot, place_like, squared_norm, sums_by_code, to_numpy
 from ..hold_out import rank_distinct
 from .choosing import JOINT_START, POWERS, Choice, Temperatures
 from .preparing import Preparing
@@ -35,13 +28,7 @@ from .refining import (
     pull_to_centers,
     take_rows,
 )
-from .shot_folds import (
-    LabeledRows,
-    LearnedFold,
-    Names,
-    ShotFold,
-    shot_folds,
-)
+from .shot_folds import LabeledRows, LearnedFold, Names, ShotFold, shot_folds
 from .spaces import share_along
 from .survey import KeptSamples
 
@@ -165,8 +152,7 @@ class ShotChoosing:
         """
         described = np.flatnonzero(self.names.is_described)
         joint, fixed, every = self.names.placed is not None, self.fixed, np.arange(len(self.codes))
-        power = 1.0 if joint else usual_power(self.X)
-        way = None if "preprocessing" in fixed else (power, _SHRINKAGE)
+        way = None if "preprocessing" in fixed else (self._usual_power, _SHRINKAGE)
         self.folds = [ShotFold(every, every, np.arange(self.n_classes))]
         self.n_out = float(self.weights.sum())
         (learned,) = self._learn(way)
@@ -214,6 +200,10 @@ class ShotChoosing:
 
     # What is chosen from.
 
+    @cached_property
+    def _usual_power(self) -> float:
+        return usual_power(self.X) if self.names.placed is None else 1.0
+
     def _ways(self) -> list[Way]:
         if "preprocessing" in self.fixed:
             return [None]
@@ -231,7 +221,7 @@ class ShotChoosing:
         if way is not None:
             power, shrinkage = way
             cost += _count_doublings(shrinkage, _SHRINKAGE, _SHRINKAGE_SPREAD)
-            cost += _COST_OF_POWER * (power != (1.0 if joint else usual_power(self.X)))
+            cost += _COST_OF_POWER * (power != self._usual_power)
         if len(self._worths()) > 1:
             usual = _JOINT_WORTH if joint else _OTHER_WORTH
             cost += _count_doublings(max(worth, WORTHS[1] / 2), usual, _WORTH_SPREAD)

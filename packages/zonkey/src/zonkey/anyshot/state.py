@@ -27,7 +27,7 @@ from .evidence import (
     common_shift,
 )
 from .posterior import left_out_worth
-from .refining import Refined, take_rows
+from .refining import Refined, spread_rows, take_rows
 from .ridges import Ridge
 from .shot_folds import Names
 from .shots import ShotChoosing, select_classes
@@ -176,28 +176,29 @@ class AnyShotState:
 
     def find_priors(self) -> Array:
         """Return the prior of each class."""
-        return self._judge_priors()[0]
+        return self._find_priors_and_trust()[0]
 
     @property
     def trust(self) -> float:
         """Factor of what the regression predicts of classes with samples."""
-        return self._judge_priors()[1]
+        return self._find_priors_and_trust()[1] if self._judges else 1.0
 
-    def _judge_priors(self) -> tuple[Array, float]:
-        refinement = self.choice.refinement
-        judge = refinement is not None and refinement.judges
-        return class_priors(self.evidence, self.regression, self.place_prototypes(), judge=judge)
+    @property
+    def _judges(self) -> bool:
+        """Whether samples judge what the regression predicts."""
+        return self.choice.refinement is not None and self.choice.refinement.judges
+
+    def _find_priors_and_trust(self) -> tuple[Array, float]:
+        placed = self.place_prototypes()
+        return class_priors(self.evidence, self.regression, placed, judge=self._judges)
 
     def place_prototypes(self) -> Placed | None:
         """Return the prototypes of all classes among the samples; None in separate spaces."""
         if self.shift is None or self.regression is None:
             return None
-        evidence, xp = self.evidence, namespace(self.evidence.sums)
-        known = self.regression.prototypes.subset(evidence.labels[evidence.is_described])
-        found = xp.concat([self.place(known.matrix), xp.zeros_like(evidence.sums[:1, :])])
-        described = evidence.is_described
-        rows = np.where(described, np.cumsum(described) - 1, len(known))
-        return Placed.learn(xp.take(found, place_like(rows, found), axis=0), evidence)
+        evidence, described = self.evidence, self.evidence.is_described
+        known = self.regression.prototypes.subset(evidence.labels[described])
+        return Placed.learn(spread_rows(self.place(known.matrix), described), evidence)
 
     def place(self, Y: np.ndarray) -> Array:
         """Return prototypes as preprocessed samples."""
@@ -276,7 +277,7 @@ class AnyShotState:
         )
 
     def _centers_of(self, rows: np.ndarray) -> Array:
-        return namespace(self.centers).take(self.centers, place_like(rows, self.centers), axis=0)
+        return take_rows(self.centers, rows)
 
     def _penalties_of(self, rows: np.ndarray) -> np.ndarray:
         """Return what is subtracted from the scores of some classes, of which some are unseen."""
