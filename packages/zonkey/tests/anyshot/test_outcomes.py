@@ -89,8 +89,8 @@ def test_copies_do_not_change_the_guard():
     assert again == pytest.approx(once)
 
 
-@pytest.mark.parametrize("n", [3, 40])
-def test_the_temperature_is_the_mode_of_its_posterior(n):
+@pytest.mark.parametrize(("n", "spread"), [(3, 0.7), (40, 0.2)])
+def test_the_temperature_is_the_mode_of_its_posterior(n, spread):
     rng = np.random.default_rng(n)
     codes, weights = rng.integers(0, 4, n), rng.random(n)
     S = rng.normal(size=(n, 4)) + 1.5 * np.eye(4)[codes]
@@ -101,19 +101,21 @@ def test_the_temperature_is_the_mode_of_its_posterior(n):
         for scores, code, weight in zip(S, codes, weights, strict=True):
             odds = sum(math.exp((s - scores[code]) / T) for s in scores)
             total += weight * math.log(odds) / weights.sum()
-        return total + (doublings / 0.7) ** 2 / 2 / n
+        return total + (doublings / spread) ** 2 / 2 / n
 
     found: Any = minimize_scalar(surprise, bounds=(-6, 6), method="bounded")
-    expected = usual * 2**found.x
-    assert likely_temperature([(S, codes, weights)], usual, n) == pytest.approx(expected, rel=1e-2)
+    half = [(S[part], codes[part], weights[part]) for part in (slice(0, 1), slice(1, n))]
+    T, least = likely_temperature(half, usual, n, spread)
+    assert usual * 2**found.x == pytest.approx(T, rel=1e-2)
+    assert least == pytest.approx(surprise(math.log2(T / usual)), rel=1e-9)
 
 
 def test_three_samples_without_error_do_not_make_a_temperature_of_zero():
     S, codes = 5 * np.eye(3), np.arange(3)
-    few = likely_temperature([(S, codes, np.ones(3))], 2.0, 3)
-    many = likely_temperature([(S, codes, np.ones(3))], 2.0, 3000)
+    few = likely_temperature([(S, codes, np.ones(3))], 2.0, 3)[0]
+    many = likely_temperature([(S, codes, np.ones(3))], 2.0, 3000)[0]
     assert 2.0 > few > 0.7 > many > 0.0
-    assert likely_temperature([], 2.0, 0) == 2.0
+    assert likely_temperature([], 2.0, 0)[0] == 2.0
 
 
 def test_classes_that_are_left_out_do_not_count():

@@ -12,6 +12,7 @@ from zonkey import AnyShotClassifier
 from zonkey.anyshot.choosing import Choice, Point
 from zonkey.anyshot.shot_folds import Names
 from zonkey.anyshot.shots import ShotChoosing, usual_one_shot, usual_power
+from zonkey.anyshot.spaces import share_along
 from zonkey.anyshot.survey import KeptSamples
 
 WORLD = JointWorld(1, n_classes=5, d=7)
@@ -66,6 +67,18 @@ def loop_surprise(chosen, K, Q, described, worth, T, *, placed, judges):
     return total / weight, np.mean([chosen.X[i] @ chosen.X[i] for i in first])
 
 
+def loop_names(fold):
+    """Return how surely class means lie along their names, and the length of these."""
+    rows = [j for j in range(5) if fold.described[j]]
+    means, n = fold.sums[rows] / fold.counts[rows, None], fold.counts[rows]
+    prior = fold.prior[rows]
+    squares = sum(float(f @ f) for f in prior) / len(rows)
+    samples = sum(float(x @ x) for x in fold.out.X) / len(fold.out.X)
+    if not squares:
+        return 0.0, 0.0
+    return share_along(means, prior, n), math.sqrt(squares / samples)
+
+
 @pytest.mark.parametrize("described", [[1, 1, 1, 1, 1], [1, 1, 0, 1, 0]], ids=["all", "some"])
 @pytest.mark.parametrize("placed", [True, False])
 @pytest.mark.parametrize("judges", [True, False])
@@ -74,9 +87,14 @@ def test_surprise_of_left_out_samples(described, placed, judges, worth):
     described = np.array(described, bool)
     chosen, K, Q = choosing(described, placed=placed, judges=judges)
     totals = sorted(WEIGHTS[j == Y].sum() for j in range(5))
-    usual = 0.05 if placed else 0.14 / math.sqrt(totals[2])
-    usual *= max(1.0, 10 / math.sqrt(chosen.X.shape[1]))
-    found, T = chosen.judge(chosen._learn(None), worth)
+    usual, spread = 0.09 / totals[2] ** 0.2 * max(1.0, 10 / math.sqrt(chosen.X.shape[1])), 0.5
+    folds = chosen._learn(None)
+    if placed:
+        share, of_names = loop_names(folds[0])
+        usual *= (0.17 * of_names / usual) ** share
+        spread += share * (0.35 - spread)
+    usual *= math.sqrt(math.log(20) / math.log(5))
+    found, T = chosen.judge(folds, worth)
     surprises = {}
     for factor in (1.0, 2**-0.5, 2**0.5):
         value, length = loop_surprise(
@@ -84,7 +102,7 @@ def test_surprise_of_left_out_samples(described, placed, judges, worth):
         )
         doublings = math.log2(T * factor / (usual * length))
         n_out = sum(WEIGHTS[Y != 2])  # each is left out once, but the sample of a single one
-        surprises[factor] = value + (doublings / 0.7) ** 2 / 2 / n_out
+        surprises[factor] = value + (doublings / spread) ** 2 / 2 / n_out
     assert found == pytest.approx(surprises.pop(1.0), rel=1e-4)
     assert found <= min(surprises.values()) + 1e-6
 

@@ -586,7 +586,7 @@ class Choosing:
         usual = USUAL_TEMPERATURE * self._length(point)
         scored = np.unique(np.concatenate([np.arange(0), *(fold.rows for fold in self.folds)]))
         n = float(data.weights[scored].sum())
-        found = {name: likely_temperature(parts, usual, n) for name, parts in folds.items()}
+        found = {name: likely_temperature(parts, usual, n)[0] for name, parts in folds.items()}
         return Temperatures(**{name: _round_digits(value) for name, value in found.items()})
 
 

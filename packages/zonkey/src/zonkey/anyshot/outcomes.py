@@ -10,19 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
 
 from ..arrays import Array, to_numpy
 
 _DECIMALS = 6
 _PENALTIES = 201  # evenly spaced quantiles of the margins
 _SPREAD = 0.7  # doublings from the usual temperature: as common as a standard deviation
-_WIDEST = 8.0  # doublings
+_WIDEST, _EXACT = 8.0, 1e-3  # doublings
 _MOST_SCORED = 1000  # samples per fold whose likelihood chooses the temperature
 LARGE_SHARE = 0.25  # of unseen classes, from which on they count as much as the seen ones
 
 
-Scored = tuple[np.ndarray, np.ndarray, np.ndarray]  # scores, codes, weights
+Scored = tuple[Array, np.ndarray, np.ndarray]  # scores, codes, weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,26 +98,36 @@ def guard_penalty(
     return float(margins[0] - (margins[-1] - margins[0]) / (2 * (n + 1)))
 
 
-def likely_temperature(folds: list[Scored], usual: float, n: float) -> float:
-    """Return the most likely temperature; few samples move it little from the usual one.
+def likely_temperature(
+    folds: list[Scored], usual: float, n: float, spread: float = _SPREAD
+) -> tuple[float, float]:
+    """Return the most likely temperature, and the mean surprise of samples under it.
 
-    `n` distinct samples were scored. Without any error, likelihood alone would be highest at zero.
+    The surprise is minus the logarithm of the probability of the own class. Few samples move the
+    temperature little from the usual one: `n` distinct ones were scored, and `spread` doublings
+    are as common as a standard deviation. Without any error, likelihood alone would be highest at
+    zero.
     """
-    away = []
+    if not folds or usual <= 0:
+        return usual if usual > 0 else 1.0, float("inf")
+    parts, total = [], 0.0
     for scores, codes, weights in folds:
-        S = scores.astype(np.float64)
-        away.append((S - S[np.arange(len(S)), codes][:, None], weights / weights.sum()))
+        S = to_numpy(scores).astype(np.float64)
+        away = S - S[np.arange(len(S)), codes][:, None]
+        most = away.max(axis=1)
+        parts.append((away - most[:, None], most, weights))
+        total += float(weights.sum())
 
     def surprise(doublings: float) -> float:
-        T = usual * 2.0**doublings
-        parts = [weights @ logsumexp(S / T, axis=1) for S, weights in away]
-        return float(np.mean(parts)) + (doublings / _SPREAD) ** 2 / 2 / n
+        T, found = usual * 2.0**doublings, 0.0
+        for away, most, weights in parts:
+            found += float(weights @ (most / T + np.log(np.exp(away / T).sum(axis=1))))
+        return found / total + (doublings / spread) ** 2 / 2 / n
 
-    if not away or usual <= 0:
-        return usual if usual > 0 else 1.0
-    bounds, options = (-_WIDEST, _WIDEST), {"xatol": 1e-3}
+    bounds, options = (-_WIDEST, _WIDEST), {"xatol": _EXACT}
     found = minimize_scalar(surprise, bounds=bounds, method="bounded", options=options)
-    return float(usual * 2.0**found.x)
+    doublings = round(float(found.x), 2)  # more digits are rounding errors of the scores
+    return usual * 2.0**doublings, surprise(doublings)
 
 
 def mean_right(

@@ -8,10 +8,11 @@ from itertools import product
 
 import numpy as np
 
-from ..arrays import Array, namespace, place_like
+from ..arrays import Array, namespace, place_like, to_numpy
 from .evidence import Regression
 from .posterior import KernelRidge, left_out_means, placed_scale, posterior_centers, slope
-from .refining import spread_rows, take_rows
+from .refining import mean_square, spread_rows, take_rows
+from .spaces import share_along
 
 _MOST_FOLDS, _FEW = 5, 3
 _MANY = 20  # samples per class, from which on three folds will do
@@ -81,6 +82,20 @@ class LearnedFold:
     def centers(self, worth: float) -> Array:
         """Return the posterior centers."""
         return posterior_centers(self.prior, self.sums, self.counts, worth * self.described)
+
+    @cached_property
+    def names(self) -> tuple[float, float]:
+        """How surely class means lie along their names, and how long these are.
+
+        The first is a share from 0 to 1; the length is that of priors relative to samples.
+        """
+        parts = self.sums / self.counts[:, None], self.prior, self.counts
+        described = to_numpy(self.described) > 0
+        means, prior, counts = (to_numpy(part)[described] for part in parts)
+        squares = float(np.mean(np.sum(prior**2, axis=1))) if len(prior) else 0.0
+        if not squares > 0:
+            return 0.0, 0.0
+        return share_along(means, prior, counts), (squares / mean_square(self.out.X)) ** 0.5
 
     def narrow(self, classes: np.ndarray) -> LearnedFold:
         """Return the fold of some classes alone."""

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace, one_hot, place_like, squared_norm, sums_by_code, to_numpy
+from ..arrays import Array, namespace, place_like, sums_by_code, to_numpy
 from ..hold_out import rank_distinct
 from .choosing import JOINT_START, POWERS, Choice, Temperatures
+from .outcomes import likely_temperature
 from .preparing import Preparing
 from .refining import (
     Refinement,
@@ -29,26 +30,27 @@ from .refining import (
     take_rows,
 )
 from .shot_folds import LabeledRows, LearnedFold, Names, ShotFold, shot_folds
-from .spaces import share_along
 from .survey import KeptSamples
 
 SHRINKAGES = (256.0, 16.0, 4.0, 1.0, 0.25)
-WORTHS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+WORTHS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 # Relative to the number of classes; from strong to weak.
 STRENGTHS = (1e-2, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
 
 # Usual values and how many doublings from them are as common as a standard deviation.
-# Temperatures are of samples of unit length; without a joint space, that of one sample per class.
-_JOINT_TEMPERATURE, _TEMPERATURE, _TEMPERATURE_SPREAD = 0.05, 0.14, 0.7
+# Temperatures are of samples of unit length and 20 classes: of one sample per class, and in joint
+# spaces relative to the length of names among the samples.
+_TEMPERATURE, _FALL, _TEMPERATURE_SPREAD, _USUAL_CLASSES = 0.09, 0.2, 0.5, 20
+_NAMES_TEMPERATURE, _NAMES_SPREAD, _NAMES_ALONE_SPREAD = 0.17, 0.35, 0.25
 _SHRINKAGE, _SHRINKAGE_SPREAD = 16.0, 3.0
-_JOINT_WORTH, _OTHER_WORTH, _WORTH_SPREAD = 8.0, 1.0, 2.0
+_JOINT_WORTH, _OTHER_WORTH, _WORTH_SPREAD = 16.0, 1.0, 1.5
 _STRENGTH_SPREAD = 4.0  # from the strongest pull
 _COST_OF_POWER = 1.0  # for the power that the samples do not suggest, in log-likelihood
 # With one sample per class: share of the variance between classes over how far their means lie
 # along their names (0.8 to 0.95 in five joint spaces), and temperatures with and without names.
 _BETWEEN, _LEAST_ERROR = 0.9, 0.02
 _NAMES_WORTH, _NO_SAMPLE_TEMPERATURE, _COSINE_TEMPERATURE = 16.0, 0.045, 0.039
-_NAMES_TEMPERATURE, _NAMES_SPREAD, _ONE_SHOT_TEMPERATURE = 0.18, 0.25, 1.7
+_ONE_SHOT_TEMPERATURE = 1.7
 _SCATTER, _PAIRS = 0.1, 3.0  # usual scatter of products, and how many products tell as much
 _LONG_TAILS = 1.0  # excess kurtosis, above which a power of 0.5 is usual
 
@@ -171,18 +173,15 @@ class ShotChoosing:
 
         None if samples do not lie along names.
         """
-        length = mean_square(learned.out.X)
-        along = squared_norm(learned.prior) / learned.prior.shape[0] / length
-        if not along > 0:
+        share, length = learned.names
+        if not share:
             return None
-        means = to_numpy(learned.sums / learned.counts[:, None])
-        counts = to_numpy(learned.counts)
-        share = share_along(means, to_numpy(learned.prior), counts)
-        between = _BETWEEN * along**0.5  # share of the variance of samples
-        worth = (1 - between) / max(between - along, _LEAST_ERROR)
-        usual = _NAMES_TEMPERATURE * along**0.5 * length
+        squared = mean_square(learned.out.X)
+        between = _BETWEEN * length  # share of the variance of samples
+        worth = (1 - between) / max(between - length**2, _LEAST_ERROR)
+        usual = _NAMES_TEMPERATURE * length * squared * self._competition
         scores = [center_scores(learned.out.X, learned.prior)]
-        T = self._best_temperature([learned], scores, usual, _NAMES_SPREAD)[1]
+        T = self._best_temperature([learned], scores, usual, _NAMES_ALONE_SPREAD)[1]
         return share, worth, T
 
     def _decide(self, way: Way, worth: float, refinement: Refinement) -> Choice:
@@ -235,41 +234,37 @@ class ShotChoosing:
         The surprise is minus the logarithm of the probability.
         """
         scores = [center_scores(fold.out.X, fold.centers(worth)) for fold in folds]
-        return self._best_temperature(folds, scores)
+        return self._best_temperature(folds, scores, *self._usual_temperature(folds))
 
     def _best_temperature(
-        self,
-        folds: list[LearnedFold],
-        scores: list[Array],
-        usual: float | None = None,
-        spread: float = _TEMPERATURE_SPREAD,
+        self, folds: list[LearnedFold], scores: list[Array], usual: float, spread: float
     ) -> tuple[float, float]:
-        """Return the lowest mean surprise of left-out samples over temperatures, and where."""
+        """Return the mean surprise of left-out samples at the most likely temperature, and it."""
         n = sum(len(fold.out.codes) for fold in folds)
         some = slice(None, None, 1 + n // _MOST_SCORED)
-        parts = []
-        for fold, S in zip(folds, scores, strict=True):
-            S = S[some, :]
-            xp, codes = namespace(S), place_like(fold.out.codes[some], S)
-            weights = xp.astype(place_like(fold.out.weights[some], S), S.dtype)
-            parts.append((S, one_hot(codes, S.shape[1], like=S), weights))
-        total = sum(float(namespace(weights).sum(weights)) for _, _, weights in parts)
-        usual = self._usual_temperature(folds) if usual is None else usual
-        best = (np.inf, usual)
-        for T in (usual * 2.0 ** np.arange(-5, 5.01, 0.5)).tolist():
-            surprise = (
-                sum(_surprise_at(S, is_own, weights, T) for S, is_own, weights in parts) / total
-            )
-            surprise += _count_doublings(T, usual, spread) / self.n_out
-            best = min(best, (surprise, T))
-        return best
+        parts = [
+            (S[some, :], fold.out.codes[some], fold.out.weights[some])
+            for fold, S in zip(folds, scores, strict=True)
+        ]
+        T, surprise = likely_temperature(parts, usual, self.n_out, spread)
+        return surprise, T
 
-    def _usual_temperature(self, folds: list[LearnedFold]) -> float:
+    def _usual_temperature(self, folds: list[LearnedFold]) -> tuple[float, float]:
+        """Return the usual temperature, and how many doublings from it are common."""
         n = float(np.median(np.bincount(self.codes, self.weights)))
-        usual = _JOINT_TEMPERATURE if self.names.placed is not None else _TEMPERATURE / n**0.5
         # Products of two samples scatter by at least 1 / sqrt(d), and scores with them.
         scatter = max(_SCATTER, folds[0].out.X.shape[1] ** -0.5)
-        return usual * scatter / _SCATTER * mean_square(folds[0].out.X)
+        usual, spread = _TEMPERATURE / n**_FALL * scatter / _SCATTER, _TEMPERATURE_SPREAD
+        if self.names.placed is not None:
+            share, length = folds[0].names
+            usual *= (_NAMES_TEMPERATURE * length / usual) ** share
+            spread += share * (_NAMES_SPREAD - spread)
+        return usual * self._competition * mean_square(folds[0].out.X), spread
+
+    @property
+    def _competition(self) -> float:
+        """Factor of temperatures: the best of many wrong scores is higher than that of few."""
+        return float(np.log(_USUAL_CLASSES) / np.log(max(2, self.n_classes))) ** 0.5
 
     def _learn(self, way: Way) -> list[LearnedFold]:
         """Return all folds under a preprocessing, which never saw the samples left out."""
@@ -323,7 +318,7 @@ class ShotChoosing:
                 C, guess = fold.centers(worth), guesses[i]
                 W, b = guesses[i] = pull_to_centers(X, codes, weights, C, refinement, guess)
                 scores.append(linear_scores(fold.out.X, scale * W, scale * b))
-            surprise, T = self._best_temperature(folds, scores)
+            surprise, T = self._best_temperature(folds, scores, *self._usual_temperature(folds))
             surprise += _count_doublings(strength, STRENGTHS[0], _STRENGTH_SPREAD) / self.n_out
             if surprise < min(best, usual * (1 - _LEAST_GAIN)):
                 best, found = surprise, Refinement(strength, scale, scale * T / before)
@@ -369,14 +364,6 @@ def usual_power(X: Array) -> float:
     mean = float(xp.mean(squares))
     excess = float(xp.mean(squares * squares)) / mean**2 - 3 if mean > 0 else 0.0
     return 0.5 if excess > _LONG_TAILS else 1.0
-
-
-def _surprise_at(S: Array, is_own: Array, weights: Array, T: float) -> float:
-    """Return the weighted sum of minus the logarithms of the probabilities of the own classes."""
-    xp, L = namespace(S), S / T
-    L = L - xp.max(L, axis=1)[:, None]
-    losses = xp.log(xp.sum(xp.exp(L), axis=1)) - xp.sum(L * is_own, axis=1)
-    return float(xp.sum(weights * losses))
 
 
 def _count_doublings(value: float, usual: float, spread: float) -> float:
