@@ -48,7 +48,7 @@ from zonkey.metrics.generalized import harmonic_mean
 from zonkey.model_selection import ZeroShotSearchCV
 
 SHOTS, DRAWS, ALL = (0, 1, 2, 5, 10, 50), 3, 10**9
-BEHIND, MOST_ECE, DETECTED, WIDTH = 0.5, 5.0, 0.95, 170
+BEHIND, MOST_ECE, DETECTED, WIDTH, DRAWN = 0.5, 5.0, 0.95, 170, 20
 Row = dict[str, Any]
 
 
@@ -56,12 +56,23 @@ Row = dict[str, Any]
 
 
 def score(problem: Problem, answer: Answer) -> Row:
-    """Return accuracy (mean per class), ECE and Brier score in percent."""
+    """Return accuracy, ECE and Brier score in percent; all classes weigh the same, as in shots.
+
+    "least" is the ECE of true probabilities: of labels that are drawn from the probabilities.
+    """
     truth, classes, P = problem.y_test, np.arange(problem.n_classes), answer.scores
     found = {"accuracy": 100 * per_class_accuracy(truth, P.argmax(axis=1))}
     if answer.is_probability:
-        found["ECE"] = 100 * expected_calibration_error(truth, P, classes)
-        found["Brier"] = 100 * float(np.square(P - np.eye(len(classes))[truth]).sum(axis=1).mean())
+        weights = 1 / np.bincount(truth, minlength=len(classes))[truth]
+        errors = np.square(P - np.eye(len(classes))[truth]).sum(axis=1)
+        found["Brier"] = 100 * float(np.average(errors, weights=weights))
+        rng, ends = np.random.default_rng(0), P.cumsum(axis=1)
+        chance = [(ends < rng.random((len(P), 1)) * ends[:, -1:]).sum(axis=1) for _ in range(DRAWN)]
+        found["ECE"], *least = (
+            100 * expected_calibration_error(labels, P, classes, sample_weight=weights)
+            for labels in (truth, *chance)
+        )
+        found["least"] = float(np.mean(least))
     return found
 
 
@@ -260,9 +271,16 @@ def shot_table(rows: list[Row], measure: str) -> list[Row]:
         if measure == "accuracy":
             line["behind"] = mark(means)
         elif measure == "ECE":
+            chance = [row["least"] for row in rows if _is_of(row, data, shots)]
+            line["ours: least"] = f"{np.mean(chance):.1f}" if chance else "-"
             line["above 5"] = "**yes**" if means.get(OURS, 0) > MOST_ECE else ""
         table.append(line)
     return table
+
+
+def _is_of(row: Row, data: str, shots: int) -> bool:
+    """Return whether a row has probabilities of ours for a line of a table."""
+    return (row["data"], row["shots"], row["method"]) == (data, shots, OURS) and "least" in row
 
 
 def mark(means: dict[str, Any]) -> str:
@@ -327,7 +345,9 @@ def tables(found: dict[str, list[Row]]) -> dict[str, list[Row]]:
 
 NOTES = f"""
 Figures of research data (Banking77, mini-ImageNet) are printed and in the record only. All are
-percentages, means over {DRAWS} draws of shots or of classes. Accuracy is the mean per class. "all"
+percentages, means over {DRAWS} draws of shots or of classes. Accuracy, ECE and Brier score weigh
+all classes alike, as the shots do. "least" is the ECE of true probabilities: few test samples never
+show zero. "One space" has names where ImageNet predicts their pictures, as a joint space does. "all"
 are all training samples, at most 100 per class, but up to 187 for Banking77. A dash: the method has
 no such figure, because it needs a shared space of samples and names, two shots, or probabilities.
 "ours" is `presets.recommended`, "no names" `AnyShotClassifier` without prototypes, and "pretrained"

@@ -22,7 +22,7 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ import numpy as np
 
 from data_packages import CIFAR10, Missing, cifar10, package, read_files
 from mini_imagenet import folder as mini_imagenet_folder
-from zonkey import presets
+from zonkey import Prototypes, presets
 from zonkey.config import cache_folder
 from zonkey.encoders import TextEncoder
 from zonkey.encoders.cache import FeatureCache, content_key
@@ -279,6 +279,16 @@ def photos() -> Problem:
     return picture_problem("CIFAR-10", groups)
 
 
+def share_space(load: Callable[[], Problem]) -> Problem:
+    """Return pictures and names in one space, as those of CLIP: what ImageNet predicts of names."""
+    known = load()
+    names = np.array([f"{code:03d}" for code in range(known.n_classes)])
+    state = presets.pretrained(classes=Prototypes(names, known.P)).state_
+    X, X_test = (np.asarray(state.prepare(part)) for part in (known.X, known.X_test))
+    P = np.asarray(state.predict_priors(known.P))
+    return Problem(f"{known.name}, one space", X, known.y, X_test, known.y_test, P, True)
+
+
 def drawings() -> Problem:
     """Load drawings of 20 objects, one by each of many icon sets."""
     try:
@@ -349,5 +359,7 @@ SETS: dict[str, Callable[[], Problem]] = {
     "cifar10": photos,
     "drawings": drawings,
     "clipart": clipart,
+    "cifar10_joint": partial(share_space, photos),
+    "clipart_joint": partial(share_space, clipart),
     "mini_imagenet": mini_imagenet,
 }

@@ -91,7 +91,7 @@ def test_surprise_of_left_out_samples(described, placed, judges, worth):
     folds = chosen._learn(None)
     if placed:
         share, of_names = loop_names(folds[0])
-        usual *= (0.17 * of_names / usual) ** share
+        usual *= (0.16 * of_names / usual) ** share
         spread += share * (0.35 - spread)
     usual *= math.sqrt(math.log(20) / math.log(5))
     found, T = chosen.judge(folds, worth)

@@ -315,6 +315,15 @@ def test_calibration_error_is_the_mean_gap_over_bins(seed, n_bins, coarse):
         assert moved == pytest.approx(got, abs=1e-12)
 
 
+def test_weights_of_calibration_errors_count_as_copies():
+    rng = np.random.default_rng(1)
+    P, y, times = rng.dirichlet(np.ones(3), 12), rng.integers(0, 3, 12), rng.integers(0, 4, 12)
+    copies = expected_calibration_error(y.repeat(times), P.repeat(times, axis=0), range(3))
+    weighted = expected_calibration_error(y, P, range(3), sample_weight=times / 7)
+    assert weighted == pytest.approx(copies)
+    assert weighted != pytest.approx(expected_calibration_error(y, P, range(3)))
+
+
 def test_true_probabilities_are_well_calibrated_and_sharpened_ones_are_not():
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(20_000, 3))
@@ -340,6 +349,7 @@ def test_true_probabilities_are_well_calibrated_and_sharpened_ones_are_not():
         ({"y_true": []}, "y_true must hold at least one"),
         ({"n_bins": 0}, "n_bins must be a positive integer; got 0"),
         ({"n_bins": 1.5}, "got 1.5. Use 15"),
+        ({"sample_weight": [1.0]}, r"one entry for each of the 2 samples; got shape \(1,\)"),
     ],
 )
 def test_calibration_error_names_bad_input(changes, message):

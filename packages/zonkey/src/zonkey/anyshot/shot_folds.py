@@ -115,7 +115,7 @@ class Names:
     is_described : ndarray of bool of shape (m,)
         Whether a class has a prototype.
     kernel : array of shape (p, p) or None
-        Kernel between the prototypes of the described classes; None without prototypes.
+        Kernel between the prototypes of the described classes; None without a regression.
     counts : ndarray of shape (m,)
         Samples behind each mean.
     ridge : float
@@ -160,11 +160,11 @@ class Names:
         """
         xp, G = namespace(M), self.inverse
         own = xp.zeros_like(M)
-        if G is None:
-            return own
-        if Q is not None:
+        if Q is not None and self.is_described.any():
             described = xp.astype(place_like(self.is_described, M), M.dtype)
             own = placed_scale(M, Q, ~self.is_described) * Q * described[:, None]
+        if G is None:
+            return own
         missed = take_rows(M - own, np.flatnonzero(self.is_described))
         found = left_out_means(place_like(G, M), missed)
         trust = slope(missed, found) if judges else 1.0

@@ -41,14 +41,14 @@ STRENGTHS = (1e-2, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
 # Temperatures are of samples of unit length and 20 classes: of one sample per class, and in joint
 # spaces relative to the length of names among the samples.
 _TEMPERATURE, _FALL, _TEMPERATURE_SPREAD, _USUAL_CLASSES = 0.09, 0.2, 0.5, 20
-_NAMES_TEMPERATURE, _NAMES_SPREAD, _NAMES_ALONE_SPREAD = 0.17, 0.35, 0.25
+_NAMES_TEMPERATURE, _NAMES_SPREAD, _NAMES_ALONE_SPREAD = 0.16, 0.35, 0.25
 _SHRINKAGE, _SHRINKAGE_SPREAD = 16.0, 3.0
 _JOINT_WORTH, _OTHER_WORTH, _WORTH_SPREAD = 16.0, 1.0, 1.5
 _STRENGTH_SPREAD = 4.0  # from the strongest pull
 _COST_OF_POWER = 1.0  # for the power that the samples do not suggest, in log-likelihood
 # With one sample per class: share of the variance between classes over how far their means lie
 # along their names (0.8 to 0.95 in five joint spaces), and temperatures with and without names.
-_BETWEEN, _LEAST_ERROR = 0.9, 0.02
+_BETWEEN, _LEAST_ERROR, _MOST_WORTH = 0.9, 0.02, 20.0
 _NAMES_WORTH, _NO_SAMPLE_TEMPERATURE, _COSINE_TEMPERATURE = 16.0, 0.045, 0.039
 _ONE_SHOT_TEMPERATURE = 1.7
 _SCATTER, _PAIRS = 0.1, 3.0  # usual scatter of products, and how many products tell as much
@@ -155,6 +155,8 @@ class ShotChoosing:
         described = np.flatnonzero(self.names.is_described)
         joint, fixed, every = self.names.placed is not None, self.fixed, np.arange(len(self.codes))
         way = None if "preprocessing" in fixed else (self._usual_power, _SHRINKAGE)
+        # The regression of a class is learned from samples that are centered together with its own.
+        self.names = replace(self.names, kernel=None)
         self.folds = [ShotFold(every, every, np.arange(self.n_classes))]
         self.n_out = float(self.weights.sum())
         (learned,) = self._learn(way)
@@ -179,10 +181,14 @@ class ShotChoosing:
         squared = mean_square(learned.out.X)
         between = _BETWEEN * length  # share of the variance of samples
         worth = (1 - between) / max(between - length**2, _LEAST_ERROR)
+        # Errors of names confuse classes less than those of single samples of the same size.
+        worth = min(worth * (1 + (1 - length) ** 2), _MOST_WORTH)
         usual = _NAMES_TEMPERATURE * length * squared * self._competition
         scores = [center_scores(learned.out.X, learned.prior)]
         T = self._best_temperature([learned], scores, usual, _NAMES_ALONE_SPREAD)[1]
-        return share, worth, T
+        # Scores grow with the lengths of centers, which are of names and one sample.
+        of_centers = float(np.hypot(worth * length, 1.0)) / (worth + 1)
+        return share, worth, T * of_centers / length
 
     def _decide(self, way: Way, worth: float, refinement: Refinement) -> Choice:
         n = float(self.weights.sum()) / self.n_classes

@@ -13,6 +13,7 @@ from scipy.optimize import root_scalar
 from scipy.stats import hmean
 
 from ..arrays import require_values, to_numpy
+from ..constraints import check_weights
 from ..labels import require_same_kind
 from .accuracy import check_columns, require_filled
 from .generalized import SeenUnseenCurve
@@ -134,7 +135,12 @@ def best_temperature(
 
 
 def expected_calibration_error(
-    y_true: ArrayLike, probabilities: ArrayLike, classes: ArrayLike, *, n_bins: int = 15
+    y_true: ArrayLike,
+    probabilities: ArrayLike,
+    classes: ArrayLike,
+    *,
+    n_bins: int = 15,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """Return the expected calibration error (ECE), the mean gap of confidence and accuracy.
 
@@ -152,11 +158,14 @@ def expected_calibration_error(
         Class of each column of `probabilities`. Ties: the first column is the prediction.
     n_bins : int, default=15
         Number of bins between 0 and 1.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the samples. None weights all equally.
 
     Returns
     -------
     float
-        Error between 0 and 1; 0 is best.
+        Error between 0 and 1; 0 is best. Few samples are never perfect: labels that are drawn from
+        the probabilities themselves show what to expect of chance.
 
     References
     ----------
@@ -177,8 +186,10 @@ def expected_calibration_error(
         raise ValueError(f"n_bins must be a positive integer; got {n_bins!r}. Use 15.")
     confidence = np.clip(P.max(axis=1), 0.0, 1.0)
     right = columns[P.argmax(axis=1)] == true
-    gaps = np.bincount(confidence_bins(confidence, int(n_bins)), weights=right - confidence)
-    return float(np.abs(gaps).sum() / true.size)
+    given = check_weights(sample_weight, P)
+    shares = np.ones(true.size) if given is None else to_numpy(given)
+    gaps = np.bincount(confidence_bins(confidence, int(n_bins)), shares * (right - confidence))
+    return float(np.abs(gaps).sum() / shares.sum())
 
 
 def confidence_bins(confidence: NDArray[np.float64], n_bins: int = 15) -> NDArray[np.intp]:
