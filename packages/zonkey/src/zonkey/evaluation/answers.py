@@ -25,30 +25,14 @@ SETS = ("unseen", "seen", "all")
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A fitted classifier and the classes it is evaluated on.
+    """A fitted classifier and the classes it is evaluated on."""
 
-    Parameters
-    ----------
-    model : estimator
-        Classifier, without preprocessing, whose candidates are `labels`.
-    preprocessing : transformer or None
-        Fitted steps before it.
-    labels : ndarray of shape (n_classes,)
-        Classes of the columns of its scores.
-    seen : ndarray
-        Those of them with training samples.
-    temperatures : mapping of str to float
-        Temperature of its probabilities by set of candidates, for models of this library.
-    reject_below : float or None
-        Lowest accepted probability.
-    """
-
-    model: Any
-    preprocessing: Any
-    labels: np.ndarray
-    seen: np.ndarray
-    temperatures: Mapping[str, float]
-    reject_below: float | None = None
+    model: Any  # classifier, without preprocessing, whose candidates are `labels`
+    preprocessing: Any  # fitted steps before it, or None
+    labels: np.ndarray  # classes of the columns of its scores
+    seen: np.ndarray  # those of them with training samples
+    temperatures: Mapping[str, float]  # by set of candidates, for models of this library
+    reject_below: float | None = None  # lowest accepted probability
 
     @classmethod
     def from_model(cls, model: Any) -> Subject:
@@ -94,35 +78,15 @@ class Subject:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Answers to some samples among one set of candidates; one entry per sample.
+    """Answers to some samples among one set of candidates; one entry per sample."""
 
-    Parameters
-    ----------
-    positions : ndarray of int
-        The samples.
-    predicted : ndarray of int
-        Column of the best class.
-    right : ndarray of bool
-        Whether it is the true class.
-    rank : ndarray of int or None
-        Number of classes that come before the true one; None if the model has no scores.
-    confidence : ndarray of float or None
-        Highest probability; None if the model has no probabilities.
-    truth : ndarray of float or None
-        Probability of the true class.
-    rejected : ndarray of bool or None
-        Whether the model rejects the sample; None if it rejects none.
-    n_candidates : int
-        Number of candidates.
-    """
-
-    positions: np.ndarray
-    predicted: np.ndarray
-    right: np.ndarray
-    rank: np.ndarray | None
-    confidence: np.ndarray | None
-    truth: np.ndarray | None
-    rejected: np.ndarray | None
+    positions: np.ndarray  # of the samples
+    predicted: np.ndarray  # column of the best class
+    right: np.ndarray  # whether it is the true class
+    rank: np.ndarray | None  # number of classes before the true one; None without scores
+    confidence: np.ndarray | None  # highest probability; None without probabilities
+    truth: np.ndarray | None  # probability of the true class
+    rejected: np.ndarray | None  # whether the model rejects the sample; None if it rejects none
     n_candidates: int
 
     @classmethod

@@ -48,29 +48,13 @@ NOTES = {
 
 @dataclass(frozen=True, eq=False)
 class BaselineData:
-    """What baselines learn from.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Samples.
-    y : ndarray of shape (n_samples,)
-        Labels.
-    prototypes : Prototypes or None
-        Prototypes of known classes.
-    candidates : ndarray
-        Classes to choose from.
-    seen : ndarray
-        Those of them that the model under evaluation has samples of.
-    seed : int
-        Seed of models that draw random numbers.
-    """
+    """What baselines learn from."""
 
     X: np.ndarray
     y: np.ndarray
-    prototypes: Prototypes | None
-    candidates: np.ndarray
-    seen: np.ndarray
+    prototypes: Prototypes | None  # of known classes
+    candidates: np.ndarray  # classes to choose from
+    seen: np.ndarray  # those of them that the model under evaluation has samples of
     seed: int
 
     def of(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

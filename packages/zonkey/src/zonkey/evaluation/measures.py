@@ -90,59 +90,23 @@ def place_of(measure: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A model's answers and figures.
-
-    Parameters
-    ----------
-    name : str
-        Name of the model.
-    answers : mapping of str to Answers
-        By set of candidates.
-    curve : SeenUnseenCurve or None
-        Accuracies at all penalties; None without samples or candidates of both kinds.
-    scores : dict of str to float
-        Figures by name.
-    intervals : dict of str to tuple
-        Ends of their confidence intervals.
-    sizes : dict of str to int
-        Numbers of samples they are based on.
-    notes : tuple of str
-        What a reader of the figures should know.
-    """
+    """A model's answers and figures."""
 
     name: str
-    answers: Mapping[str, Answers]
-    curve: SeenUnseenCurve | None
+    answers: Mapping[str, Answers]  # by set of candidates
+    curve: SeenUnseenCurve | None  # None without samples or candidates of both kinds
     scores: dict[str, float]
     intervals: dict[str, tuple[float, float]]
-    sizes: dict[str, int]
-    notes: tuple[str, ...] = ()
+    sizes: dict[str, int]  # numbers of samples that the scores are based on
+    notes: tuple[str, ...] = ()  # what a reader of the figures should know
 
 
 class Figures:
     """Figures of one model as functions of the sample counts.
 
-    Parameters
-    ----------
-    name : str
-        Name of the model.
-    answers : mapping of str to Answers
-        By set of candidates.
-    margins : ndarray of shape (n_samples,) or None
-        Best seen score less best unseen score.
-    y : ndarray of shape (n_samples,)
-        True labels.
-    is_seen : ndarray of shape (n_samples,)
-        Whether they are seen classes.
-    mixed : bool
-        Whether the model under evaluation knows classes of both kinds.
-    k : sequence of int
-        Values of k in hit@k.
-    notes : tuple of str
-        What a reader of the figures should know.
-    strangers : StrangerFigures or None
-        Figures of further samples, of classes that the model does not know. Their counts follow
-        those of the others.
+    `margins` are the best seen score less the best unseen one of each sample, with true label `y`;
+    `mixed` says whether the model under evaluation knows classes of both kinds. Counts of
+    `strangers`, samples of classes that the model does not know, follow those of the others.
     """
 
     def __init__(

@@ -21,13 +21,9 @@ _NEARLY = 1 - 1e-12  # rounding must not ask for one stranger more
 class Strangeness:
     """What a model says of samples whose class it may not know; one entry per sample.
 
-    Parameters
-    ----------
-    novelty : ndarray of float or None
-        How unlike all classes it is: the `novelty` of the model, or 1 less the highest probability
-        for models of other libraries; None if the model has neither.
-    rejected : ndarray of bool or None
-        Whether the model rejects it; None if it rejects none.
+    `novelty` is how unlike all classes a sample is: that of the model, or 1 less the highest
+    probability for models of other libraries; None if the model has neither. `rejected` is None if
+    the model rejects no sample.
     """
 
     novelty: np.ndarray | None
@@ -76,23 +72,10 @@ class Strangeness:
 
 
 class StrangerFigures:
-    """Figures of strangers as functions of the sample counts.
-
-    Parameters
-    ----------
-    novelty : ndarray of float or None
-        Novelty of all samples.
-    rejected : ndarray of bool or None
-        Which samples the model rejects.
-    is_stranger : ndarray of bool
-        Which samples are strangers.
-    """
+    """Figures of strangers as functions of the sample counts."""
 
     def __init__(
-        self,
-        novelty: np.ndarray | None,
-        rejected: np.ndarray | None,
-        is_stranger: np.ndarray,
+        self, novelty: np.ndarray | None, rejected: np.ndarray | None, is_stranger: np.ndarray
     ) -> None:
         self._is_stranger, self._ratios = is_stranger, {}
         if rejected is not None:

@@ -220,51 +220,25 @@ _STORED = ("labels", "form", "penalties", "seen", "candidates", "prototypes", "o
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """Everything that prediction reads. Labels are on the host.
+    """Everything that prediction reads. Labels are on the host."""
 
-    Attributes
-    ----------
-    labels : ndarray of shape (q,)
-        Candidates, in the order of the columns of the scores.
-    form : LinearScores, NearestReferences or None
-        How vectors are compared with candidates, less the penalties. None if only `compute` can
-        tell.
-    penalties : array of shape (q,)
-        Numbers subtracted from the scores.
-    seen : ndarray
-        Known classes with samples.
-    candidates : str or array of labels
-        The parameter of the same name at `fit`.
-    prototypes : Prototypes or None
-        Prototypes of the candidates, if scores of classes follow from prototypes alone.
-    one_hot : bool
-        Whether prototypes are one-hot vectors, because none were given.
-    temperature : float or None
-        Divisor of the scores before the softmax; None if there are no probabilities.
-    rejection : Rejection
-        Which predictions are replaced.
-    has_centers : bool
-        Whether scores compare distances to centers.
-    transform : callable or None
-        Maps samples to the vectors that are compared; None if these are the samples.
-    compare : callable or None
-        Returns the `LinearScores` of any prototypes in any dtype, without penalties.
-    compute : callable or None
-        Yields the scores of samples, given `form` and the samples, if `form` alone does not.
-    """
-
-    labels: np.ndarray
+    labels: np.ndarray  # candidates, in the order of the columns of the scores
+    # How vectors are compared with candidates, less the penalties; None if only `compute` can tell.
     form: LinearScores | NearestReferences | None = None
-    penalties: Any = field(default_factory=lambda: _NOTHING)
-    seen: np.ndarray = field(default_factory=lambda: _NOTHING)
-    candidates: Any = "all"
+    penalties: Any = field(default_factory=lambda: _NOTHING)  # subtracted from the scores
+    seen: np.ndarray = field(default_factory=lambda: _NOTHING)  # known classes with samples
+    candidates: Any = "all"  # the parameter at `fit`: text or labels
+    # Of the candidates, if scores of classes follow from prototypes alone.
     prototypes: Prototypes | None = None
-    one_hot: bool = False
-    temperature: float | None = None
-    rejection: Rejection = field(default_factory=lambda: Rejection(None, None))
-    has_centers: bool = True
+    one_hot: bool = False  # whether prototypes are one-hot vectors, because none were given
+    temperature: float | None = None  # divisor before the softmax; None without probabilities
+    rejection: Rejection = Rejection(None, None)  # which predictions are replaced
+    has_centers: bool = True  # whether scores compare distances to centers
+    # Maps samples to the vectors that are compared; None if these are the samples.
     transform: Callable[[Array], Array] | None = None
+    # Returns the scores of any prototypes in any dtype, without penalties.
     compare: Callable[[Prototypes, Any], LinearScores] | None = None
+    # Yields the scores of samples, given `form` and the samples, if `form` alone does not.
     compute: Callable[[Any, Array], Iterator[Array]] | None = None
 
     def __zonkey_parts__(self) -> dict[str, Any]:
