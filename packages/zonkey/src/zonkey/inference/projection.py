@@ -25,8 +25,15 @@ from .scorer import LinearScores, Scorer
 class SemanticMixin(ExplainedMixin):
     """Methods of models with prototypes, beyond predictions.
 
-    Its classes have `_find_semantics`, `_project`, `_embed`, `_copy_knowing` and `_copy_choosing`.
+    `_find_semantics` returns the known prototypes; it refuses what needs prototypes if there are
+    none.
     """
+
+    _find_semantics: Callable[..., Prototypes]
+    _project: Callable[[Prototypes], Array]
+    _embed: Callable[[Array], Array]
+    _copy_knowing: Callable[[Prototypes], Self]
+    _copy_choosing: Callable[..., Self]
 
     def project(self, prototypes: Any) -> Array:
         """Map prototypes to the space in which samples are compared.
@@ -104,22 +111,6 @@ class SemanticMixin(ExplainedMixin):
             The copy. Its parameter `candidates` is the new one.
         """
         return self._copy_choosing(candidates)
-
-    def _find_semantics(self, what: str, *, wider: bool = False) -> Prototypes:
-        """Return the known prototypes; refuse methods that need prototypes if there are none."""
-        raise NotImplementedError
-
-    def _project(self, prototypes: Prototypes) -> Array:
-        raise NotImplementedError
-
-    def _embed(self, X: Array) -> Array:
-        raise NotImplementedError
-
-    def _copy_knowing(self, prototypes: Prototypes) -> Self:
-        raise NotImplementedError
-
-    def _copy_choosing(self, candidates: Any) -> Self:
-        raise NotImplementedError
 
 
 class NearestPrototypeMixin(SemanticMixin):
