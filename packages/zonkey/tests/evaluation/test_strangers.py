@@ -12,7 +12,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from zonkey import ZeroShotClassifier, evaluate
-from zonkey.config import config_context
 from zonkey.evaluation.strangers import Strangeness
 
 STRANGE = np.arange(len(Y)) % 4 == 1
@@ -83,12 +82,6 @@ def test_other_models_have_their_probabilities_or_no_novelty():
         fitted(), X, LABELED, baselines=["nearest-mean", "logistic"], training=(X_TRAIN, Y_TRAIN)
     )
     assert "auroc_novelty" in both.models[2].scores
-
-
-def test_small_blocks_and_resampled_samples_change_nothing():
-    expected = evaluate(fitted(), X, LABELED).scores
-    with config_context(working_memory=30 * 32 / 2**20):
-        assert evaluate(fitted(), X, LABELED).scores == pytest.approx(expected)
 
 
 def test_counts_are_repeated_samples_and_ties_count_half():

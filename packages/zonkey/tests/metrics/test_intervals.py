@@ -24,16 +24,19 @@ def test_interval_is_that_of_the_t_test(confidence):
     assert (mean - half_width, mean + half_width) == pytest.approx((low, high))
 
 
-@pytest.mark.parametrize("values", [[], [0.3], [[0.1, 0.2]], [0.1, np.nan]])
-def test_too_few_or_not_finite(values):
-    with pytest.raises(ValueError, match=r"at least two finite figures.*Run more trials"):
-        mean_confidence_interval(values)
-
-
-@pytest.mark.parametrize("confidence", [0, 1, 95])
-def test_confidence_out_of_range(confidence):
-    with pytest.raises(ValueError, match=f"between 0 and 1; got {confidence}"):
-        mean_confidence_interval([0.1, 0.2], confidence)
+@pytest.mark.parametrize(
+    ("values", "confidence", "message"),
+    [
+        *(
+            (values, 0.95, r"at least two finite figures.*Run more trials")
+            for values in ([], [0.3], [[0.1, 0.2]], [0.1, np.nan])
+        ),
+        *(([0.1, 0.2], level, f"between 0 and 1; got {level}") for level in (0, 1, 95)),
+    ],
+)
+def test_values_without_an_interval(values, confidence, message):
+    with pytest.raises(ValueError, match=message):
+        mean_confidence_interval(values, confidence)
 
 
 def case(n=60, n_classes=4, seed=0):
@@ -138,15 +141,6 @@ def test_a_lone_class_of_one_sample_is_drawn_with_the_smallest_other():
     assert (low, high) == pytest.approx((1 / 3 - np.sqrt(1.5) / 3, 1 / 3 + np.sqrt(1.5) * 2 / 3))
 
 
-def test_swapping_the_models_turns_the_sign():
-    truth, a, b = case(n=300)
-    forth = paired_bootstrap_interval(truth, a, b)
-    back = paired_bootstrap_interval(truth, b, a)
-    assert back.difference == -forth.difference
-    assert (-back.high, -back.low) == pytest.approx((forth.low, forth.high), abs=0.02)
-    assert forth.low > 0
-
-
 def test_the_seed_and_nothing_else_decides():
     truth, a, b = case()
     names = np.array(["a", "b", "c", "d"])
@@ -236,11 +230,11 @@ def test_the_interval_of_draws_is_centered_on_the_value():
     assert interval_of(1.0, np.ones(5), 0.9) == (1.0, 1.0)
 
 
-@pytest.mark.parametrize(("n_classes", "least"), [(2, 0.9), (3, 0.92), (5, 0.92), (20, 0.92)])
+@pytest.mark.parametrize(("n_classes", "least"), [(2, 0.9), (6, 0.92)])
 def test_intervals_of_few_classes_cover_the_mean_of_all(n_classes, least):
     """Accuracies of classes have the mean 0.6 and the standard deviation 0.15."""
     rng = np.random.default_rng(1)
-    n_tries, n_samples, covered = 300, 15, 0
+    n_tries, n_samples, covered = 200, 10, 0
     class_of = np.repeat(np.arange(n_classes), n_samples)
     for seed in range(n_tries):
         right = rng.random(len(class_of)) < rng.beta(6, 4, n_classes)[class_of]
