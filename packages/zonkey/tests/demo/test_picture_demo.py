@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,19 @@ from zonkey.demo import pictures as module
 from zonkey.demo.pictures import run_picture_demo, write_picture_demo
 from zonkey.encoders import ImageEncoder, Pictures
 from zonkey.files.emoji import load_emoji
+from zonkey.presets import recommended
 
 GROUP = "Activities"
 ATTACK = "<script>alert('hi')</script> & [bold]"
+# Some parameters are given: choosing all takes seconds.
+CHOSEN = {
+    "kernel": "rbf",
+    "gamma": 2.0,
+    "ridge": 0.1,
+    "worth": 1.0,
+    "seen_penalty": 0.2,
+    "temperature": 0.1,
+}
 TYPED = ["a round ball", ATTACK, "soccer ball"]  # the last is a class already
 
 
@@ -30,6 +41,7 @@ def demo(folder):
     """Return the demonstration of one group of emoji."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "GROUPS", (GROUP,))
+        patch.setattr(module, "recommended", partial(recommended, **CHOSEN))
         result = run_picture_demo(TYPED, folder, seed=0)
     write_picture_demo(result, folder)
     return result
