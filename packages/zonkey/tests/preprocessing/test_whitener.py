@@ -34,7 +34,9 @@ def reference(X, y, shrinkage):
     return (1 + shrinkage) ** 0.5 * root.real
 
 
-@pytest.mark.parametrize(("seed", "shrinkage"), [(0, 0.0), (1, 0.01), (2, 0.7), (3, 4.0), (4, 50.0)])
+@pytest.mark.parametrize(
+    ("seed", "shrinkage"), [(0, 0.0), (1, 0.01), (2, 0.7), (3, 4.0), (4, 50.0)]
+)
 def test_the_matrix_is_that_of_the_formula(seed, shrinkage):
     X, y = drawn(seed)
     whitener = WithinClassWhitener(shrinkage=shrinkage).fit(X, y)

@@ -232,7 +232,9 @@ class NearestPrototypeMixin(SemanticMixin):
         """Set the fitted attributes for the candidates of a scorer, and its scores."""
         seen = scorer.seen
         named = self._named_candidates(known, seen, scorer.one_hot)
-        labels = choose_labels(scorer.candidates, named, _find_among(known), len(seen))
+        labels = choose_labels(
+            scorer.candidates, named, lambda given: known.subset(given).labels, len(seen)
+        )
         self.prototypes_ = known
         self.seen_classes_ = place_labels(seen, like)
         self.unseen_classes_ = place_labels(np.setdiff1d(known.labels, seen), like)
@@ -248,7 +250,9 @@ class NearestPrototypeMixin(SemanticMixin):
     def _candidate_labels(self, known: Prototypes, seen: np.ndarray) -> np.ndarray:
         """Return the labels that the parameter `candidates` denotes."""
         named = self._named_candidates(known, seen, self.prototypes is None)
-        return choose_labels(self.candidates, named, _find_among(known), len(seen))
+        return choose_labels(
+            self.candidates, named, lambda given: known.subset(given).labels, len(seen)
+        )
 
     def _named_candidates(
         self, known: Prototypes, seen: np.ndarray, one_hot: bool
@@ -301,10 +305,6 @@ def choose_labels(
             'candidates="all", or hold out whole classes with cv=ClassKFold().'
         )
     return named[candidates]
-
-
-def _find_among(known: Prototypes) -> Callable[[Any], np.ndarray]:
-    return lambda candidates: known.subset(candidates).labels
 
 
 def as_prototypes(prototypes: Any) -> Prototypes:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import (
     Array,
@@ -300,9 +301,10 @@ class Scorer:
                 is_finite = is_finite if scores is None else is_finite & _is_finite(scores)
             # A device is awaited only once, at the end.
             if (scores is None or not is_device_array(scores)) and not bool(is_finite):
+                largest = float(namespace(X).max(namespace(X).abs(X)))
                 raise ValueError(
                     "Scores of samples must be finite; some are not, because X has values up to "
-                    f"{_find_largest(X):.3g}. Scale X in the same way as the training samples."
+                    f"{largest:.3g}. Scale X in the same way as the training samples."
                 )
             if scores is None:
                 return
@@ -363,6 +365,13 @@ def unwrap(model: Any) -> tuple[Any, Any]:
     return (steps if len(steps) else None), last
 
 
+def find_scorer(model: Any) -> Scorer | None:
+    """Return the scorer of a model, which must be fitted; None if models of its kind have none."""
+    if hasattr(type(model), "scorer_"):
+        check_is_fitted(model, "classes_")
+    return getattr(model, "scorer_", None)
+
+
 def _is_finite(scores: Any) -> Any:
     """Return whether all scores are finite, as a truth value on their device."""
     if is_device_array(scores):
@@ -370,11 +379,6 @@ def _is_finite(scores: Any) -> Any:
         return xp.all(xp.isfinite(scores))
     # A sum is several times faster than a mask, but it may overflow.
     return bool(np.isfinite(scores.sum())) or bool(np.isfinite(scores).all())
-
-
-def _find_largest(X: Array) -> float:
-    xp = namespace(X)
-    return float(xp.maximum(xp.max(X), -xp.min(X)))
 
 
 def labels_at(labels: Any, positions: Array) -> Array:
