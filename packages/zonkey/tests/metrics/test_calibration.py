@@ -25,14 +25,14 @@ seeds = st.integers(0, 10_000)
 several = settings(deadline=None, max_examples=25)
 
 
-def make_fold(seed, n_samples=15, whole=True, shift=0.0):
-    """Labels and scores that know something; whole numbers tie often and are exact to shift."""
+def make_fold(seed, n_samples=15, whole=True):
+    """Labels and scores that know something; whole numbers tie often."""
     rng = np.random.default_rng(seed)
     truth = np.concatenate([CLASSES, rng.integers(len(CLASSES), size=n_samples)])
     scores = rng.normal(scale=3.0, size=(truth.size, len(CLASSES)))
     scores[np.arange(truth.size), truth] += 3.0
     scores = np.round(scores) if whole else scores
-    scores[:, SEEN] += 2.0 + shift
+    scores[:, SEEN] += 2.0
     return truth, scores
 
 
@@ -80,14 +80,6 @@ def test_best_penalty_is_the_middle_of_the_best_of_all_intervals(seed, whole, n_
     assert mean_at(folds, got) == pytest.approx(best)
     if n_folds == 1:
         assert best == pytest.approx(curves[0].best_harmonic_mean)
-
-
-@given(seeds, st.integers(-40, 40))
-@several
-def test_a_constant_added_to_seen_scores_is_added_to_the_best_penalty(seed, eighths):
-    _, curves = make_curves(seed)
-    _, shifted = make_curves(seed, shift=eighths / 8)
-    assert best_penalty(shifted) == best_penalty(curves) + eighths / 8
 
 
 def curve_of(thresholds, seen, unseen):
@@ -166,17 +158,9 @@ def test_best_temperature_is_the_best_of_a_dense_grid(seed, weighted):
     grid = np.geomspace(0.3, 300, 200)
     near = int(np.argmin([loss(temperature) for temperature in grid]))
     got = best_temperature(folds, weights=weights if weighted else None)
+    assert type(got) is float
     assert grid[near - 1] < got < grid[near + 1]
     assert loss(got) < min(loss(0.999 * got), loss(1.001 * got))
-
-
-def test_best_temperature_of_a_worked_example():
-    # at margin m, the share p that is right is told by 1 / (1 + e^(-m / T))
-    for right, margin in ((3, 2.0), (4, 0.01), (9, 5e4)):
-        scores = np.tile([0.0, -margin], (right + 1, 1))
-        got = best_temperature([(scores, [0] * right + [1])])
-        assert type(got) is float
-        assert got == pytest.approx(margin / math.log(right))
 
 
 @given(seeds, st.floats(-6, 6), st.floats(-100, 100))
@@ -275,15 +259,6 @@ def test_calibration_error_is_the_mean_gap_over_bins(seed, n_bins, coarse):
     got = expected_calibration_error(pd.Series(y_true), P, classes, n_bins=n_bins)
     assert type(got) is float
     assert got == pytest.approx(expected, abs=1e-12)
-    rows, columns = rng.permutation(30), rng.permutation(3)
-    if not coarse:  # ties go to the first column
-        moved = expected_calibration_error(
-            np.array(y_true)[rows],
-            P[np.ix_(rows, columns)],
-            np.array(classes)[columns],
-            n_bins=n_bins,
-        )
-        assert moved == pytest.approx(got, abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Intervals of a mean against the t-test; the paired bootstrap against plain loops."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -88,25 +86,6 @@ def test_interval_is_that_of_drawing_samples_and_runs_themselves(n_a, n_b):
     means = [np.mean([per_class_accuracy(truth, run) for run in side]) for side in sides]
     assert difference == pytest.approx(means[0] - means[1])
     assert (low, high) == pytest.approx(plain_loop(truth, *sides, rng), abs=0.015)
-
-
-def test_interval_of_a_few_samples_is_that_of_all_resamples():
-    truth = np.array([0, 0, 0, 1, 1])
-    a, b = np.array([0, 1, 0, 1, 1]), np.array([1, 1, 0, 1, 0])
-    gains = (a == truth).astype(int) - (b == truth).astype(int)
-    parts = gains[:3], gains[3:]
-    values = sorted(
-        sum(
-            part.mean() + wider(part) * (part[list(rows)].mean() - part.mean())
-            for part, rows in zip(parts, drawn, strict=True)
-        )
-        / 2
-        for drawn in product(product(range(3), repeat=3), product(range(2), repeat=2))
-    )  # all of the 27 x 4 equally likely resamples
-    steps = {round(value, 9) for value in values}
-    _, low, high = paired_bootstrap_interval(truth, a, b, n_resamples=50_000, confidence=0.8)
-    assert {round(low, 9), round(high, 9)} <= steps
-    assert (low, high) == pytest.approx(np.quantile(values, [0.1, 0.9], method="inverted_cdf"))
 
 
 @pytest.mark.parametrize("sizes", [[2] * 80, [1] * 80, [1, 4] * 30])
