@@ -15,8 +15,7 @@ from ..labels import require_same_kind
 from ..streaming.chunks import Chunked
 from ..streaming.reduce import Pass
 from ..streaming.sources import Chunk, check_chunk, get_labels
-from .answers import Answers, Subject, answers_of
-from .strangers import Strangeness
+from .answers import Answers, Strangeness, Subject, answers_of
 
 _DIGEST = 16  # bytes
 
