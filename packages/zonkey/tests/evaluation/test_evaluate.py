@@ -173,21 +173,16 @@ def test_all_kinds_of_containers():
 
 
 def test_a_model_on_tensors():
-    model = fitted(
-        {j: PROTOTYPES[label] for j, label in enumerate(LABELS)},
-        X=torch.as_tensor(X_TRAIN),
-        y=torch.as_tensor(np.searchsorted(LABELS, Y_TRAIN)),
-    )
-    found = evaluate(
-        model,
-        torch.as_tensor(X),
-        torch.as_tensor(np.searchsorted(LABELS, Y)),
-        baselines="ridge",
-        training=(torch.as_tensor(X_TRAIN), torch.as_tensor(np.searchsorted(LABELS, Y_TRAIN))),
-    )
+    def place(X, y):
+        return torch.as_tensor(X), torch.as_tensor(np.searchsorted(LABELS, y))
+
+    prototypes = {j: PROTOTYPES[label] for j, label in enumerate(LABELS)}
+    training = place(X_TRAIN, Y_TRAIN)
+    model = fitted(prototypes, *training)
+    found = evaluate(model, *place(X, Y), baselines="ridge", training=training)
     expected = evaluate(fitted(), X, Y, baselines="ridge", training=(X_TRAIN, Y_TRAIN))
-    assert_same_scores(found.scores, expected.scores)
-    assert_same_scores(found.models[1].scores, expected.models[1].scores)
+    for one, other in zip(found.models, expected.models, strict=True):
+        assert_same_scores(one.scores, other.scores)
 
 
 def test_pipelines_and_searches():
@@ -269,10 +264,7 @@ def test_rejection(candidates):
         assert_allclose(found.pop(f"selective_accuracy_{name}"), right)
     assert_same_scores(found, plain)
     assert "rejected_all" not in evaluate(model.set_params(reject_below=None), X, Y).scores
-
-
-def test_a_model_that_rejects_everything():
-    found = evaluate(fitted(reject_below=1.0), X, Y)
+    found = evaluate(model.set_params(reject_below=1.0), X, Y)
     assert found.scores["rejected_all"] == 1.0
     assert "selective_accuracy_all" not in found.scores
     json.dumps(found.to_dict(), allow_nan=False)

@@ -387,13 +387,22 @@ def test_number_of_best_classes():
             to_onnx(model, k=k)
 
 
-def test_refusals():
+class Doubling(FeatureNormalizer):
+    """A subclass of a known step may do something else."""
+
+    def transform(self, X):
+        return 2 * super().transform(X)
+
+
+def test_refusals(monkeypatch):
     with refused(TypeError, "AnyShotClassifier, ZeroShotClassifier", "got LogisticRegression"):
         to_onnx(LogisticRegression().fit(cases.X, cases.Y))
     with refused(TypeError, "FeatureNormalizer, WithinClassWhitener", "got MaxAbs", "before"):
         to_onnx(cases.fitted(preprocessing=MaxAbsScaler()))
     with refused(TypeError, "got MaxAbs"):
         to_onnx(make_pipeline(PCA(3), MaxAbsScaler(), NearestSupport()).fit(cases.X, cases.Y))
+    with refused(TypeError, "got Doubling"):
+        to_onnx(cases.fitted(preprocessing=Doubling()))
     with pytest.raises(NotFittedError):
         to_onnx(AnyShotClassifier())
     huge = NearestSupport().fit(cases.X[:2], np.array([1, 2**63 + 5], np.uint64))
@@ -401,18 +410,6 @@ def test_refusals():
         to_onnx(cases.fitted(1e30 * cases.X))
     with refused(ValueError, "fit int64", str(2**63 + 5), "text"):
         to_onnx(huge)
-
-
-def test_a_subclass_of_a_step_may_do_something_else():
-    class Doubling(FeatureNormalizer):
-        def transform(self, X):
-            return 2 * super().transform(X)
-
-    with refused(TypeError, "got Doubling"):
-        to_onnx(cases.fitted(preprocessing=Doubling()))
-
-
-def test_missing_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r'needs onnx.*"zonkey\[onnx\]"'):
         to_onnx(cases.fitted())

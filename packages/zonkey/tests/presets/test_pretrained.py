@@ -122,6 +122,8 @@ def test_classes_come_in_many_forms(tmp_path, monkeypatch, base):
         assert presets.pretrained(classes=classes).classes_.tolist() == ["bicycle", "cat"]
     described = presets.pretrained(classes={"c": ["a small pet", "a cat"], "b": "a bicycle"})
     assert described.classes_.tolist() == ["b", "c"]
+    wider = described.with_classes(presets.pretrained_encoders()[1].prototypes(["violin"]))
+    assert wider.classes_.tolist() == ["b", "c", "violin"]
 
 
 def test_a_file_keeps_it(model, pictures, tmp_path):
@@ -131,12 +133,6 @@ def test_a_file_keeps_it(model, pictures, tmp_path):
     again = zonkey.load(tmp_path / "few.zonkey")
     assert_array_equal(again.predict_proba(X), few.predict_proba(X))
     assert zonkey.model_info(tmp_path / "few.zonkey")["training"]["encoder"]["dimension"] == 1280
-
-
-def test_classes_can_be_added(model, pictures):
-    texts = presets.pretrained_encoders()[1]
-    wider = model.with_classes(texts.prototypes(["violin"]))
-    assert wider.classes_.tolist() == sorted([*NAMES, "violin"])
 
 
 def test_parameters_can_be_replaced(base):
@@ -152,9 +148,6 @@ def test_it_learns_by_partial_fit_only(model, pictures):
         clone(model).fit(*pictures)
     with pytest.raises(ValueError, match="`candidates` of a pretrained model must be left out"):
         presets.pretrained(candidates="all")
-
-
-def test_unknown_names_are_refused():
     for function in (presets.pretrained, presets.pretrained_encoders):
         with pytest.raises(ValueError, match="`name` must be"):
             function("resnet")
