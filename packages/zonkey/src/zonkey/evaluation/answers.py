@@ -110,12 +110,13 @@ class Strangeness:
     @classmethod
     def of(cls, subject: Subject, X: Any, n: int) -> Strangeness:
         """Return what a model says of n samples, in blocks."""
-        model, parts = subject.model, [cls(None, None)]
+        model, is_own = subject.model, isinstance(subject.model, ScoresMixin)
+        parts = [cls(None, None)]
         for _, block in _blocks(subject, X, n):
             novelty = rejected = None
             if hasattr(model, "novelty"):
                 novelty = to_numpy(model.novelty(block)).astype(np.float64)
-            elif not isinstance(model, ScoresMixin) and hasattr(model, "predict_proba"):
+            elif not is_own and hasattr(model, "predict_proba"):
                 novelty = 1 - to_numpy(model.predict_proba(block)).max(axis=1).astype(np.float64)
             if subject.reject_below is not None:
                 highest = to_numpy(model.predict_proba(block)).max(axis=1)
@@ -135,9 +136,9 @@ class Strangeness:
         return Strangeness(*found)
 
 
-def _join_fields(parts: Sequence[Any]) -> dict[str, np.ndarray | None]:
+def _join_fields(parts: Sequence[Any]) -> dict[str, Any]:
     """Return the arrays of all parts, one after the other; those that no part has are None."""
-    found: dict[str, np.ndarray | None] = {}
+    found: dict[str, Any] = {}
     for name in (field.name for field in fields(parts[0]) if field.name != "n_candidates"):
         filled = [own for part in parts if (own := getattr(part, name)) is not None]
         found[name] = np.concatenate(filled) if filled else None

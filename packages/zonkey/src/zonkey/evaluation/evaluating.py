@@ -150,7 +150,9 @@ def evaluate(
         given = [(one, kept.give_to(one, subject)) for _, one, _ in models]
         answers = [answers_of(*one, kept.y, subject.seen) for one in given]
     n_strangers = int(is_stranger.sum())
-    if strangeness is None and n_strangers:
+    if not n_strangers:
+        strangeness = None
+    elif strangeness is None:
         given = [(one, data.give_to(one, subject)) for _, one, _ in models]
         strangeness = [Strangeness.of(*one, len(data.y)) for one in given]
     classes, class_of = np.unique(kept.y, return_inverse=True)
@@ -165,7 +167,7 @@ def evaluate(
             mixed=mixed,
             k=k,
             notes=notes,
-            strangeness=strangeness[i].put_last(is_stranger) if n_strangers else None,
+            strangeness=strangeness[i].put_last(is_stranger) if strangeness else None,
             n_strangers=n_strangers,
         )
         for i, (name, _, notes) in enumerate(models)

@@ -6,7 +6,7 @@ interval comes from resampled counts, which are the same for all models.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,6 +102,20 @@ class Measured:
     notes: tuple[str, ...] = ()  # what a reader of the figures should know
 
 
+class _Steps:
+    """Sums over the samples of equal value, by ascending values."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._order = np.argsort(values, kind="stable")
+        _, self._starts = np.unique(values[self._order], return_index=True)
+
+    def sums(self, counts: np.ndarray, *weights: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield the sums of counts times weights, for each row of counts."""
+        ordered = counts[:, self._order]
+        for weight in weights:
+            yield np.add.reduceat(ordered * weight[self._order], self._starts, axis=1)
+
+
 class Figures:
     """Figures of one model as functions of the sample counts.
 
@@ -147,9 +161,10 @@ class Figures:
             lost = self._ratios["accuracy_seen"][0]
             won = self._ratios["accuracy_unseen"][0]
             self.curve = curve_of_margins(margins, lost, won)
-            self._order = np.argsort(margins, kind="stable")
-            _, self._starts = np.unique(margins[self._order], return_index=True)
-            self._moved = lost[self._order], won[self._order]
+            self._margins, self._moved = _Steps(margins), (lost, won)
+        self._novelty = None
+        if strangeness is not None and strangeness.novelty is not None:
+            self._novelty = _Steps(-strangeness.novelty)
 
     def _add_shares(self, name: str, answers: Answers, k: Sequence[int]) -> None:
         """Add the figures in which every sample has the same weight."""
@@ -207,8 +222,7 @@ class Figures:
 
     def _areas(self, counts: np.ndarray) -> np.ndarray:
         """Return the area under the curve by the trapezoid rule, for each row of counts."""
-        ordered = counts[:, self._order]
-        lost, won = (np.add.reduceat(ordered * part, self._starts, axis=1) for part in self._moved)
+        lost, won = self._margins.sums(counts, *self._moved)
         after = lost[:, ::-1].cumsum(axis=1)[:, ::-1] - lost  # left of acc_s beyond each threshold
         return np.sum(won * (after + lost / 2), axis=1)
 
@@ -219,15 +233,10 @@ class Figures:
             strange = counts[:, n:]
             rejected = _divide(strange @ found.rejected[n:], strange.sum(axis=1))
             figures["rejected_strangers"] = rejected
-        if found.novelty is None:
+        if self._novelty is None:
             return figures
-        # Sums over samples of equal novelty, the most novel first.
-        order = np.argsort(-found.novelty, kind="stable")
-        _, starts = np.unique(-found.novelty[order], return_index=True)
-        known, strange = (
-            np.add.reduceat(counts[:, order] * mask, starts, axis=1)
-            for mask in (order < n, order >= n)
-        )
+        is_stranger = np.arange(counts.shape[1]) >= n
+        known, strange = self._novelty.sums(counts, ~is_stranger, is_stranger)  # most novel first
         above, n_known, m = strange.cumsum(axis=1), known.sum(axis=1), strange.sum(axis=1)
         wins = np.sum(known * (above - strange / 2), axis=1)
         enough = above >= DETECTED * m[:, None] * _NEARLY
