@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from html_page import Page
 from sklearn.pipeline import Pipeline
+from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner
 
 import zonkey
@@ -71,7 +72,8 @@ def folder(demo, maps, tmp_path_factory):
         maps.append(draw_map(*given))
         return maps[0]
 
-    with pytest.MonkeyPatch.context() as patch:
+    # Threads of t-SNE wait for each other on a busy machine.
+    with pytest.MonkeyPatch.context() as patch, threadpool_limits(1):
         patch.setattr(demo_module, "draw_map", kept)
         patch.setattr(demo_module, "MAPPED_GROUPS", MAPPED)  # t-SNE of all takes long
         write_demo(demo, folder)
