@@ -35,6 +35,8 @@ def test_a_page_is_written_whole_and_nothing_beside_it(tmp_path):
 
 
 def test_text_that_cannot_be_encoded_is_replaced(tmp_path):
+    with pytest.raises(OSError, match="missing"):
+        write_page(tmp_path / "missing" / "a.html", "")
     write_page(tmp_path / "a.html", page_of("x\udcff"))
     assert [path.name for path in tmp_path.iterdir()] == ["a.html"]
     assert "x?" in (tmp_path / "a.html").read_text("utf-8")

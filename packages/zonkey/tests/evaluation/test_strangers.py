@@ -12,8 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from zonkey import ZeroShotClassifier, evaluate
-from zonkey.config import config_context
-from zonkey.evaluation.strangers import Strangeness
+from zonkey.evaluation.answers import Answers, Strangeness
+from zonkey.evaluation.measures import Figures
 
 STRANGE = np.arange(len(Y)) % 4 == 1
 LABELED = np.where(STRANGE, "other", Y)
@@ -85,27 +85,25 @@ def test_other_models_have_their_probabilities_or_no_novelty():
     assert "auroc_novelty" in both.models[2].scores
 
 
-def test_small_blocks_and_resampled_samples_change_nothing():
-    expected = evaluate(fitted(), X, LABELED).scores
-    with config_context(working_memory=30 * 32 / 2**20):
-        assert evaluate(fitted(), X, LABELED).scores == pytest.approx(expected)
-
-
 def test_counts_are_repeated_samples_and_ties_count_half():
     rng = np.random.default_rng(0)
     novelty = rng.integers(0, 6, 40) / 4
-    strange, rejected = rng.random(40) < 0.4, rng.random(40) < 0.5
-    figures = Strangeness(novelty, rejected).figures(strange)
-    order = np.argsort(strange, kind="stable")  # strangers come last
+    strange, rejected = np.arange(40) >= 25, rng.random(40) < 0.5  # strangers come last
+    known = Answers(np.arange(25), *np.zeros((2, 25), int), None, None, None, None, 1)
+    given = {"strangeness": Strangeness(novelty, rejected), "n_strangers": 15}
+    y, seen = np.repeat("a", 25), np.full(25, True)
+    figures = Figures("", {"all": known}, None, y, seen, mixed=False, k=(1,), **given)
     counts = np.stack([rng.integers(0, 4, 40) for _ in range(5)]).astype(float)
     found = figures.values(counts)
     for i, row in enumerate(counts):
-        rows = np.repeat(order, row.astype(int))
+        rows = np.repeat(np.arange(40), row.astype(int))
         values = naive_auroc(novelty[rows], strange[rows])
         assert_allclose(found["auroc_novelty"][i], values)
         values = naive_false_rejections(novelty[rows], strange[rows])
         assert_allclose(found["false_rejections"][i], values)
         assert_allclose(found["rejected_strangers"][i], rejected[rows][strange[rows]].mean())
-    none = figures.values(np.where(strange[order], 0.0, counts))
+    none = figures.values(np.where(strange, 0.0, counts))
     assert all(np.isnan(none[name]).all() for name in NEW)
-    assert not Strangeness(novelty, rejected).figures(strange & False).values(counts)
+    mixed = Strangeness(novelty, rejected).put_last(~strange)
+    assert_allclose(mixed.novelty, np.r_[novelty[25:], novelty[:25]])
+    assert_allclose(mixed.rejected, np.r_[rejected[25:], rejected[:25]])

@@ -25,14 +25,14 @@ seeds = st.integers(0, 10_000)
 several = settings(deadline=None, max_examples=25)
 
 
-def make_fold(seed, n_samples=15, whole=True, shift=0.0):
-    """Labels and scores that know something; whole numbers tie often and are exact to shift."""
+def make_fold(seed, n_samples=15, whole=True):
+    """Labels and scores that know something; whole numbers tie often."""
     rng = np.random.default_rng(seed)
     truth = np.concatenate([CLASSES, rng.integers(len(CLASSES), size=n_samples)])
     scores = rng.normal(scale=3.0, size=(truth.size, len(CLASSES)))
     scores[np.arange(truth.size), truth] += 3.0
     scores = np.round(scores) if whole else scores
-    scores[:, SEEN] += 2.0 + shift
+    scores[:, SEEN] += 2.0
     return truth, scores
 
 
@@ -78,22 +78,8 @@ def test_best_penalty_is_the_middle_of_the_best_of_all_intervals(seed, whole, n_
     assert type(got) is float
     assert got == pytest.approx(penalty, abs=1e-9)
     assert mean_at(folds, got) == pytest.approx(best)
-    assert all(mean_at(folds, p) <= best + 1e-12 for p in np.linspace(got - 9, got + 9, 50))
-
-
-@given(seeds, st.integers(-40, 40))
-@several
-def test_a_constant_added_to_seen_scores_is_added_to_the_best_penalty(seed, eighths):
-    _, curves = make_curves(seed)
-    _, shifted = make_curves(seed, shift=eighths / 8)
-    assert best_penalty(shifted) == best_penalty(curves) + eighths / 8
-
-
-def test_the_best_penalty_of_one_curve_reaches_its_best_harmonic_mean():
-    for seed in range(10):
-        _, (curve,) = make_curves(seed, 1, whole=False)
-        got = curve.at(best_penalty([curve])).harmonic_mean
-        assert got == pytest.approx(curve.best_harmonic_mean)
+    if n_folds == 1:
+        assert best == pytest.approx(curves[0].best_harmonic_mean)
 
 
 def curve_of(thresholds, seen, unseen):
@@ -109,24 +95,14 @@ def curve_of(thresholds, seen, unseen):
         ([0, 1, 2, 4], [1, 1, 0.6, 0.4, 0.3, 0], [0, 0, 0.3, 0.3, 0.6, 1], 3.0),
         # (0, 1] and (1, 5] are one plateau, wider than (6, 10] is
         ([0, 1, 5, 6, 10], [1, 1, 0.5, 0.5, 0.3, 0.5, 0], [0, 0, 0.5, 0.5, 0.5, 0.5, 1], 2.5),
-    ],
-)
-def test_of_equal_intervals_the_widest_then_the_lowest_wins(thresholds, seen, unseen, penalty):
-    assert best_penalty([curve_of(thresholds, seen, unseen)]) == penalty
-
-
-@pytest.mark.parametrize(
-    ("thresholds", "seen", "unseen", "penalty"),
-    [
-        ([1, 2, 4, 9], [0, 0, 0, 0, 0, 1], [1] * 6, 9 + 2),  # gaps 1, 2 and 5
+        # intervals without end, with gaps 1, 2 and 5
+        ([1, 2, 4, 9], [0, 0, 0, 0, 0, 1], [1] * 6, 9 + 2),
         ([1, 2, 4, 9], [1, 1, 0, 0, 0, 0], [1] * 6, 1 - 2),
         ([7], [1, 1, 0], [1, 1, 1], 7 - 1),
         ([1, 2, 4, 9], [1, 1, 1, 1, 1, 0], [0] * 6, 5),  # no penalty helps
     ],
 )
-def test_an_interval_without_end_gives_a_penalty_near_its_threshold(
-    thresholds, seen, unseen, penalty
-):
+def test_which_interval_wins_and_where_it_ends(thresholds, seen, unseen, penalty):
     assert best_penalty([curve_of(thresholds, seen, unseen)]) == penalty
 
 
@@ -142,16 +118,6 @@ def test_an_interval_between_neighboring_floats_is_hit():
     thresholds = [1.0, np.nextafter(1.0, 2.0), 2.0]
     curve = curve_of(thresholds, [1, 1, 1, 0, 0], [0, 0, 1, 1, 1])
     assert curve.at(best_penalty([curve])) == (1.0, 1.0, 1.0)
-
-
-def test_a_hundred_thousand_thresholds_are_no_burden():
-    rng = np.random.default_rng(0)
-    truth = np.arange(100_000) % 2
-    scores = np.stack([rng.normal(3.0, 1.0, truth.size) - 2.0 * truth, np.zeros(truth.size)], 1)
-    halves = np.array_split(np.arange(truth.size), 2)
-    curves = [seen_unseen_curve(truth[i], scores[i], [0, 1], [0]) for i in halves]
-    # two normal distributions about 3 and 1 are told apart best half-way
-    assert best_penalty(curves) == pytest.approx(2.0, abs=0.1)
 
 
 @pytest.mark.parametrize(
@@ -175,8 +141,7 @@ def naive_log_loss(scores, codes, temperature, weights):
     return total / sum(weights)
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("seed", "weighted"), [(0, False), (1, True), (2, False), (3, True)])
 def test_best_temperature_is_the_best_of_a_dense_grid(seed, weighted):
     # folds of 10 and of 25 samples weigh the same, and have 5 and 3 classes
     rng = np.random.default_rng(seed)
@@ -193,17 +158,9 @@ def test_best_temperature_is_the_best_of_a_dense_grid(seed, weighted):
     grid = np.geomspace(0.3, 300, 200)
     near = int(np.argmin([loss(temperature) for temperature in grid]))
     got = best_temperature(folds, weights=weights if weighted else None)
+    assert type(got) is float
     assert grid[near - 1] < got < grid[near + 1]
     assert loss(got) < min(loss(0.999 * got), loss(1.001 * got))
-
-
-def test_best_temperature_of_a_worked_example():
-    # at margin m, the share p that is right is told by 1 / (1 + e^(-m / T))
-    for right, margin in ((3, 2.0), (4, 0.01), (9, 5e4)):
-        scores = np.tile([0.0, -margin], (right + 1, 1))
-        got = best_temperature([(scores, [0] * right + [1])])
-        assert type(got) is float
-        assert got == pytest.approx(margin / math.log(right))
 
 
 @given(seeds, st.floats(-6, 6), st.floats(-100, 100))
@@ -232,10 +189,8 @@ def test_the_difference_of_two_scores_is_as_good_as_both():
     rng = np.random.default_rng(0)
     scores, codes = rng.normal(size=(40, 2)), rng.integers(2, size=40)
     scores[np.arange(40), codes] += 0.5
-    difference = scores[:, 1] - scores[:, 0]
-    assert best_temperature([(difference, codes)]) == pytest.approx(
-        best_temperature([(scores, codes)])
-    )
+    both = best_temperature([(scores, codes)])
+    assert best_temperature([(scores[:, 1] - scores[:, 0], codes)]) == pytest.approx(both)
 
 
 @pytest.mark.parametrize(
@@ -304,15 +259,6 @@ def test_calibration_error_is_the_mean_gap_over_bins(seed, n_bins, coarse):
     got = expected_calibration_error(pd.Series(y_true), P, classes, n_bins=n_bins)
     assert type(got) is float
     assert got == pytest.approx(expected, abs=1e-12)
-    rows, columns = rng.permutation(30), rng.permutation(3)
-    if not coarse:  # ties go to the first column
-        moved = expected_calibration_error(
-            np.array(y_true)[rows],
-            P[np.ix_(rows, columns)],
-            np.array(classes)[columns],
-            n_bins=n_bins,
-        )
-        assert moved == pytest.approx(got, abs=1e-12)
 
 
 def test_weights_of_calibration_errors_count_as_copies():
@@ -322,17 +268,6 @@ def test_weights_of_calibration_errors_count_as_copies():
     weighted = expected_calibration_error(y, P, range(3), sample_weight=times / 7)
     assert weighted == pytest.approx(copies)
     assert weighted != pytest.approx(expected_calibration_error(y, P, range(3)))
-
-
-def test_true_probabilities_are_well_calibrated_and_sharpened_ones_are_not():
-    rng = np.random.default_rng(0)
-    logits = rng.normal(size=(20_000, 3))
-    P = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    y = (P.cumsum(axis=1) < rng.random((len(P), 1))).sum(axis=1).clip(max=2)
-    assert best_temperature([(logits, y)]) == pytest.approx(1.0, abs=0.03)
-    assert expected_calibration_error(y, P, range(3)) < 0.02
-    sharp = P**4 / (P**4).sum(axis=1, keepdims=True)
-    assert expected_calibration_error(y, sharp, range(3)) > 0.2
 
 
 @pytest.mark.parametrize(

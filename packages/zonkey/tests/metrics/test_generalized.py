@@ -45,17 +45,6 @@ def make_problem(seed, n_samples=60, n_seen=4, n_unseen=3, integer=False, seen_f
     return [classes[i] for i in truth], scores, classes, seen_classes
 
 
-def test_generalized_scores_on_a_worked_example():
-    y_true = ["cat"] * 4 + ["dog"] * 2 + ["owl"] * 2 + ["emu"]
-    y_pred = ["cat", "cat", "cat", "owl", "dog", "dog", "owl", "cat", "owl"]
-    got = generalized_scores(y_true, y_pred, ["dog", "cat", "never tested"])
-    assert got._fields == ("seen", "unseen", "harmonic_mean")
-    assert got.seen == pytest.approx(7 / 8)
-    assert got.unseen == pytest.approx(1 / 4)
-    assert got.harmonic_mean == pytest.approx(2 * (7 / 8) * (1 / 4) / (9 / 8))
-    assert all(type(value) is float for value in got)
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=25),
     st.sets(st.integers(0, 4), min_size=1),
@@ -64,8 +53,10 @@ def test_generalized_scores_on_a_worked_example():
 def test_generalized_scores_follow_their_definition(samples, seen):
     y_true = [true for true, _ in samples] + [min(seen), 5]
     y_pred = [predicted for _, predicted in samples] + [min(seen), 0]
-    expected = naive_generalized(y_true, y_pred, seen)
-    assert generalized_scores(y_true, y_pred, seen) == pytest.approx(expected)
+    got = generalized_scores(y_true, y_pred, seen)
+    assert got._fields == ("seen", "unseen", "harmonic_mean")
+    assert got == pytest.approx(naive_generalized(y_true, y_pred, seen))
+    assert all(type(value) is float for value in got)
 
 
 @pytest.mark.parametrize(
@@ -84,12 +75,11 @@ def test_generalized_scores_name_bad_input(y_true, y_pred, seen, message):
         generalized_scores(y_true, y_pred, seen)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("seed", "dtype"), [(0, np.float64), (1, np.float32), (2, np.float64)])
 def test_curve_is_penalize_and_argmax_between_all_thresholds(seed, dtype):
     y_true, scores, classes, seen = make_problem(seed)
     scores = scores.astype(dtype)
-    curve = seen_unseen_curve(y_true, scores, classes, seen)
+    curve = seen_unseen_curve(y_true, scores, classes, [*seen, "no column"])
     finite = curve.penalties[1:-1]
     assert np.all(np.diff(curve.penalties) > 0)
     between = np.concatenate([[finite[0] - 1], (finite[1:] + finite[:-1]) / 2, [finite[-1] + 1]])
@@ -101,7 +91,7 @@ def test_curve_is_penalize_and_argmax_between_all_thresholds(seed, dtype):
         assert (curve.seen[i + 1], curve.unseen[i + 1]) == pytest.approx(expected[:2])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_on_equal_scores_the_seen_class_wins(seed):
     # With seen columns first, "first largest" means "seen on a tie"; small integers make the
     # subtraction exact, and many samples share a threshold.
@@ -121,6 +111,8 @@ def test_a_sample_changes_sides_strictly_above_its_difference():
     assert curve.at(2.0) == (1.0, 1.0, 1.0)
     assert curve.at(np.nextafter(2.0, 3)) == (0.0, 1.0, 0.0)
     assert (curve.area, curve.best_harmonic_mean) == (1.0, 1.0)
+    with pytest.raises(ValueError, match="penalty must be a number, got NaN"):
+        curve.at(float("nan"))
 
 
 @given(st.integers(0, 10_000), st.booleans())
@@ -143,15 +135,14 @@ def test_curve_runs_from_all_seen_to_all_unseen(seed, integer):
         assert curve.at(end) == pytest.approx(naive_generalized(y_true, best.tolist(), seen))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_area_and_best_harmonic_mean_are_the_limits_of_a_dense_grid(seed):
-    y_true, scores, classes, seen = make_problem(seed, n_samples=25)
+def test_area_and_best_harmonic_mean_are_the_limits_of_a_dense_grid():
+    y_true, scores, classes, seen = make_problem(1, n_samples=25)
     curve = seen_unseen_curve(y_true, scores, classes, seen)
-    grid = np.linspace(curve.penalties[1] - 0.1, curve.penalties[-2] + 0.1, 1000)
-    points = np.array(
-        [generalized_scores(y_true, penalized_argmax(scores, classes, seen, p), seen) for p in grid]
-    )
-    s, u, hm = points.T
+    grid = np.linspace(curve.penalties[1] - 0.1, curve.penalties[-2] + 0.1, 500)
+    points = [
+        naive_generalized(y_true, penalized_argmax(scores, classes, seen, p), seen) for p in grid
+    ]
+    s, u, hm = np.transpose(points)
     by_grid = float(np.sum((u[1:] - u[:-1]) * (s[1:] + s[:-1]) / 2))
     assert curve.area == pytest.approx(by_grid, abs=8e-3)
     assert 0.05 < curve.area < 0.95
@@ -169,31 +160,6 @@ def test_area_of_a_perfect_and_of_a_useless_classifier():
         ["a", "b", "x", "y"], np.eye(4)[[1, 0, 3, 2]], list("abxy"), ["a", "b"]
     )
     assert swapped.area == 0.0
-
-
-def test_shifting_all_seen_scores_shifts_the_penalties_only():
-    y_true, scores, classes, seen = make_problem(1)
-    shifted = scores + 2.5 * np.isin(classes, seen)
-    one = seen_unseen_curve(y_true, scores, classes, seen)
-    other = seen_unseen_curve(y_true, shifted, classes, seen)
-    np.testing.assert_allclose(other.penalties[1:-1], one.penalties[1:-1] + 2.5)
-    assert other.area == pytest.approx(one.area, rel=1e-12)
-
-
-def test_order_of_columns_and_samples_and_unscored_seen_classes_do_not_matter():
-    y_true, scores, classes, seen = make_problem(2)
-    rng = np.random.default_rng(0)
-    rows, columns = rng.permutation(len(y_true)), rng.permutation(len(classes))
-    one = seen_unseen_curve(y_true, scores, classes, seen)
-    other = seen_unseen_curve(
-        np.asarray(y_true)[rows],
-        scores[np.ix_(rows, columns)],
-        np.asarray(classes)[columns],
-        [*seen, "no column"],
-    )
-    np.testing.assert_array_equal(one.penalties, other.penalties)
-    np.testing.assert_allclose(one.seen, other.seen, atol=1e-12)
-    np.testing.assert_allclose(one.unseen, other.unseen, atol=1e-12)
 
 
 def test_differences_are_taken_in_float64_whatever_the_scores():
@@ -219,20 +185,10 @@ def test_differences_are_taken_in_float64_whatever_the_scores():
     ],
 )
 def test_seen_unseen_curve_names_bad_input(changes, message):
-    arguments = {
-        "y_true": ["s", "u"],
-        "scores": np.eye(2),
-        "classes": ["s", "u"],
-        "seen_classes": ["s"],
-    }
+    labels = ["s", "u"]
+    arguments = {"y_true": labels, "scores": np.eye(2), "classes": labels, "seen_classes": ["s"]}
     with pytest.raises(ValueError, match=message):
         seen_unseen_curve(**(arguments | changes))
-
-
-def test_penalty_must_be_a_number():
-    curve = seen_unseen_curve(["s", "u"], np.eye(2), ["s", "u"], ["s"])
-    with pytest.raises(ValueError, match="penalty must be a number, got NaN"):
-        curve.at(float("nan"))
 
 
 def test_scores_of_a_computation_graph_are_detached_and_gaps_are_refused():

@@ -1,7 +1,5 @@
 """Intervals of a mean against the t-test; the paired bootstrap against plain loops."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -24,16 +22,19 @@ def test_interval_is_that_of_the_t_test(confidence):
     assert (mean - half_width, mean + half_width) == pytest.approx((low, high))
 
 
-@pytest.mark.parametrize("values", [[], [0.3], [[0.1, 0.2]], [0.1, np.nan]])
-def test_too_few_or_not_finite(values):
-    with pytest.raises(ValueError, match=r"at least two finite figures.*Run more trials"):
-        mean_confidence_interval(values)
-
-
-@pytest.mark.parametrize("confidence", [0, 1, 95])
-def test_confidence_out_of_range(confidence):
-    with pytest.raises(ValueError, match=f"between 0 and 1; got {confidence}"):
-        mean_confidence_interval([0.1, 0.2], confidence)
+@pytest.mark.parametrize(
+    ("values", "confidence", "message"),
+    [
+        *(
+            (values, 0.95, r"at least two finite figures.*Run more trials")
+            for values in ([], [0.3], [[0.1, 0.2]], [0.1, np.nan])
+        ),
+        *(([0.1, 0.2], level, f"between 0 and 1; got {level}") for level in (0, 1, 95)),
+    ],
+)
+def test_values_without_an_interval(values, confidence, message):
+    with pytest.raises(ValueError, match=message):
+        mean_confidence_interval(values, confidence)
 
 
 def case(n=60, n_classes=4, seed=0):
@@ -87,25 +88,6 @@ def test_interval_is_that_of_drawing_samples_and_runs_themselves(n_a, n_b):
     assert (low, high) == pytest.approx(plain_loop(truth, *sides, rng), abs=0.015)
 
 
-def test_interval_of_a_few_samples_is_that_of_all_resamples():
-    truth = np.array([0, 0, 0, 1, 1])
-    a, b = np.array([0, 1, 0, 1, 1]), np.array([1, 1, 0, 1, 0])
-    gains = (a == truth).astype(int) - (b == truth).astype(int)
-    parts = gains[:3], gains[3:]
-    values = sorted(
-        sum(
-            part.mean() + wider(part) * (part[list(rows)].mean() - part.mean())
-            for part, rows in zip(parts, drawn, strict=True)
-        )
-        / 2
-        for drawn in product(product(range(3), repeat=3), product(range(2), repeat=2))
-    )  # all of the 27 x 4 equally likely resamples
-    steps = {round(value, 9) for value in values}
-    _, low, high = paired_bootstrap_interval(truth, a, b, n_resamples=50_000, confidence=0.8)
-    assert {round(low, 9), round(high, 9)} <= steps
-    assert (low, high) == pytest.approx(np.quantile(values, [0.1, 0.9], method="inverted_cdf"))
-
-
 @pytest.mark.parametrize("sizes", [[2] * 80, [1] * 80, [1, 4] * 30])
 def test_equal_models_are_told_apart_in_a_twentieth_of_all_tries(sizes):
     truth = np.repeat(np.arange(len(sizes)), sizes)
@@ -136,15 +118,6 @@ def test_a_lone_class_of_one_sample_is_drawn_with_the_smallest_other():
     assert low < 1 / 3 < high
     # Gains 0, 0 and 1, drawn three times: none of the 1 at the least, three at the most.
     assert (low, high) == pytest.approx((1 / 3 - np.sqrt(1.5) / 3, 1 / 3 + np.sqrt(1.5) * 2 / 3))
-
-
-def test_swapping_the_models_turns_the_sign():
-    truth, a, b = case(n=300)
-    forth = paired_bootstrap_interval(truth, a, b)
-    back = paired_bootstrap_interval(truth, b, a)
-    assert back.difference == -forth.difference
-    assert (-back.high, -back.low) == pytest.approx((forth.low, forth.high), abs=0.02)
-    assert forth.low > 0
 
 
 def test_the_seed_and_nothing_else_decides():
@@ -236,11 +209,11 @@ def test_the_interval_of_draws_is_centered_on_the_value():
     assert interval_of(1.0, np.ones(5), 0.9) == (1.0, 1.0)
 
 
-@pytest.mark.parametrize(("n_classes", "least"), [(2, 0.9), (3, 0.92), (5, 0.92), (20, 0.92)])
+@pytest.mark.parametrize(("n_classes", "least"), [(2, 0.9), (6, 0.92)])
 def test_intervals_of_few_classes_cover_the_mean_of_all(n_classes, least):
     """Accuracies of classes have the mean 0.6 and the standard deviation 0.15."""
     rng = np.random.default_rng(1)
-    n_tries, n_samples, covered = 300, 15, 0
+    n_tries, n_samples, covered = 200, 10, 0
     class_of = np.repeat(np.arange(n_classes), n_samples)
     for seed in range(n_tries):
         right = rng.random(len(class_of)) < rng.beta(6, 4, n_classes)[class_of]

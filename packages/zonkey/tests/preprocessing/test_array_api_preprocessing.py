@@ -30,8 +30,8 @@ def assert_close(got, expected, dtype=None):
 
 
 @in_every_library
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("normalizer", EVERY_NORMALIZER, ids=repr)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_features_are_normalized_as_in_numpy(library, dtype, normalizer):
     rows = X.astype(dtype)
     if normalizer.center or normalizer.power == 2:
@@ -49,9 +49,10 @@ def test_features_are_normalized_as_in_numpy(library, dtype, normalizer):
 
 
 @in_every_library
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
-@pytest.mark.parametrize("shrinkage", [4.0, np.float64(0.1)])
-@pytest.mark.parametrize("kind", ["numbers", "names", "host"])
+@pytest.mark.parametrize(
+    ("dtype", "shrinkage", "kind"),
+    [("float64", 4.0, "numbers"), ("float32", np.float64(0.1), "names"), ("int64", 4.0, "host")],
+)
 def test_classes_are_whitened_as_in_numpy(library, dtype, shrinkage, kind):
     rows, y = np.delete(X * 10, 5, axis=0).astype(dtype), np.delete(Y, 5)
     given = {"numbers": library(y), "names": np.delete(NAMES, 5), "host": y}[kind]
@@ -60,14 +61,8 @@ def test_classes_are_whitened_as_in_numpy(library, dtype, shrinkage, kind):
     got = whitener.fit(library(rows), given).transform(library(rows))
     assert_close(library.numpy(got), expected)
     assert_close(library.numpy(whitener.whitening_), whitening)
-
-
-@in_every_library
-def test_one_sample_a_class_leaves_features_as_they_are(library):
-    rows = X[6:9]
-    whitener = WithinClassWhitener().fit(library(rows), library(np.arange(3)))
+    whitener.fit(library(rows[6:9]), library(np.arange(3)))  # one sample per class
     assert_array_equal(library.numpy(whitener.whitening_), np.eye(14))
-    assert_array_equal(library.numpy(whitener.transform(library(rows))), rows)
 
 
 @in_every_library

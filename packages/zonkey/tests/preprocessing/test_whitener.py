@@ -34,28 +34,14 @@ def reference(X, y, shrinkage):
     return (1 + shrinkage) ** 0.5 * root.real
 
 
-@pytest.mark.parametrize("shrinkage", [0.01, 0.7, 4.0, 50.0])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("seed", "shrinkage"), [(0, 0.0), (1, 0.01), (2, 0.7), (3, 4.0), (4, 50.0)]
+)
 def test_the_matrix_is_that_of_the_formula(seed, shrinkage):
     X, y = drawn(seed)
     whitener = WithinClassWhitener(shrinkage=shrinkage).fit(X, y)
     np.testing.assert_allclose(whitener.whitening_, reference(X, y, shrinkage), rtol=1e-9)
     np.testing.assert_allclose(whitener.transform(X), X @ whitener.whitening_)
-
-
-def test_full_whitening_leaves_a_within_class_covariance_of_one_size():
-    X, y = drawn()
-    Z = WithinClassWhitener(shrinkage=0.0).fit(X, y).transform(X)
-    deviations = Z - np.stack([Z[y == label].mean(axis=0) for label in range(4)])[y]
-    covariance = deviations.T @ deviations / len(Z)
-    size = np.trace(covariance) / 5
-    np.testing.assert_allclose(covariance, size * np.eye(5), atol=1e-9 * size)
-
-
-def test_much_shrinkage_leaves_the_features_alone():
-    X, y = drawn()
-    Z = WithinClassWhitener(shrinkage=1e9).fit(X, y).transform(X)
-    np.testing.assert_allclose(Z, X, rtol=1e-6)
 
 
 def test_class_means_and_the_order_of_samples_have_no_influence():
@@ -68,18 +54,13 @@ def test_class_means_and_the_order_of_samples_have_no_influence():
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
-def test_one_sample_a_class_teaches_nothing():
-    X = np.random.default_rng(0).normal(size=(4, 3))
-    whitener = WithinClassWhitener().fit(X, ["a", "b", "c", "d"])
-    np.testing.assert_array_equal(whitener.whitening_, np.eye(3))
-
-
-@pytest.mark.parametrize("copies", [2, 3, 7])
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+@pytest.mark.parametrize(("copies", "scale"), [(1, 1.0), (2, 1e-3), (3, 1e4), (7, 1.0)])
 def test_copies_of_one_sample_a_class_leave_features_as_they_are(copies, scale):
     X = np.repeat(scale * np.random.default_rng(0).normal(size=(4, 3)), copies, axis=0)
     whitener = WithinClassWhitener(shrinkage=0.0).fit(X, np.repeat(list("abcd"), copies))
     np.testing.assert_array_equal(whitener.whitening_, np.eye(3))
+    if copies == 1:
+        return
     X[0] += 1e-6 * scale * np.arange(1, 4)  # little, but more than rounding
     whitener.fit(X, np.repeat(list("abcd"), copies))
     assert np.abs(whitener.whitening_ - np.eye(3)).max() > 0.1

@@ -6,9 +6,9 @@ of the true class, and two probabilities. Memory does not grow with the number o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import _safe_indexing
@@ -25,30 +25,14 @@ SETS = ("unseen", "seen", "all")
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A fitted classifier and the classes it is evaluated on.
+    """A fitted classifier and the classes it is evaluated on."""
 
-    Parameters
-    ----------
-    model : estimator
-        Classifier, without preprocessing, whose candidates are `labels`.
-    preprocessing : transformer or None
-        Fitted steps before it.
-    labels : ndarray of shape (n_classes,)
-        Classes of the columns of its scores.
-    seen : ndarray
-        Those of them with training samples.
-    temperatures : mapping of str to float
-        Temperature of its probabilities by set of candidates, for models of this library.
-    reject_below : float or None
-        Lowest accepted probability.
-    """
-
-    model: Any
-    preprocessing: Any
-    labels: np.ndarray
-    seen: np.ndarray
-    temperatures: Mapping[str, float]
-    reject_below: float | None = None
+    model: Any  # classifier, without preprocessing, whose candidates are `labels`
+    preprocessing: Any  # fitted steps before it, or None
+    labels: np.ndarray  # classes of the columns of its scores
+    seen: np.ndarray  # those of them with training samples
+    temperatures: Mapping[str, float]  # by set of candidates, for models of this library
+    reject_below: float | None = None  # lowest accepted probability
 
     @classmethod
     def from_model(cls, model: Any) -> Subject:
@@ -94,45 +78,71 @@ class Subject:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Answers to some samples among one set of candidates; one entry per sample.
+    """Answers to some samples among one set of candidates; one entry per sample."""
 
-    Parameters
-    ----------
-    positions : ndarray of int
-        The samples.
-    predicted : ndarray of int
-        Column of the best class.
-    right : ndarray of bool
-        Whether it is the true class.
-    rank : ndarray of int or None
-        Number of classes that come before the true one; None if the model has no scores.
-    confidence : ndarray of float or None
-        Highest probability; None if the model has no probabilities.
-    truth : ndarray of float or None
-        Probability of the true class.
-    rejected : ndarray of bool or None
-        Whether the model rejects the sample; None if it rejects none.
-    n_candidates : int
-        Number of candidates.
-    """
-
-    positions: np.ndarray
-    predicted: np.ndarray
-    right: np.ndarray
-    rank: np.ndarray | None
-    confidence: np.ndarray | None
-    truth: np.ndarray | None
-    rejected: np.ndarray | None
+    positions: np.ndarray  # of the samples
+    predicted: np.ndarray  # column of the best class
+    right: np.ndarray  # whether it is the true class
+    rank: np.ndarray | None  # number of classes before the true one; None without scores
+    confidence: np.ndarray | None  # highest probability; None without probabilities
+    truth: np.ndarray | None  # probability of the true class
+    rejected: np.ndarray | None  # whether the model rejects the sample; None if it rejects none
     n_candidates: int
 
     @classmethod
-    def join(cls, parts: list[Answers]) -> Answers:
+    def join(cls, parts: Sequence[Self]) -> Self:
         """Return the answers to the samples of all parts."""
-        whole: dict[str, Any] = {"n_candidates": parts[0].n_candidates}
-        for name in (field.name for field in fields(cls) if field.name not in whole):
-            arrays = [getattr(part, name) for part in parts]
-            whole[name] = None if arrays[0] is None else np.concatenate(arrays)
-        return cls(**whole)
+        return cls(**_join_fields(parts), n_candidates=parts[0].n_candidates)
+
+
+@dataclass(frozen=True, eq=False)
+class Strangeness:
+    """What a model says of samples whose class it may not know; one entry per sample.
+
+    `novelty` is how unlike all classes a sample is: that of the model, or 1 less the highest
+    probability for models of other libraries; None if the model has neither. `rejected` is None if
+    the model rejects no sample.
+    """
+
+    novelty: np.ndarray | None
+    rejected: np.ndarray | None
+
+    @classmethod
+    def of(cls, subject: Subject, X: Any, n: int) -> Strangeness:
+        """Return what a model says of n samples, in blocks."""
+        model, is_own = subject.model, isinstance(subject.model, ScoresMixin)
+        parts = [cls(None, None)]
+        for _, block in _blocks(subject, X, n):
+            novelty = rejected = None
+            if hasattr(model, "novelty"):
+                novelty = to_numpy(model.novelty(block)).astype(np.float64)
+            elif not is_own and hasattr(model, "predict_proba"):
+                novelty = 1 - to_numpy(model.predict_proba(block)).max(axis=1).astype(np.float64)
+            if subject.reject_below is not None:
+                highest = to_numpy(model.predict_proba(block)).max(axis=1)
+                rejected = highest < subject.reject_below
+            parts.append(cls(novelty, rejected))
+        return cls.join(parts)
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Return what the model says of the samples of all parts; those of empty ones are None."""
+        return cls(**_join_fields(parts))
+
+    def put_last(self, is_stranger: np.ndarray) -> Strangeness:
+        """Return the same with the strangers after the other samples."""
+        order = np.argsort(is_stranger, kind="stable")
+        found = (None if part is None else part[order] for part in (self.novelty, self.rejected))
+        return Strangeness(*found)
+
+
+def _join_fields(parts: Sequence[Any]) -> dict[str, Any]:
+    """Return the arrays of all parts, one after the other; those that no part has are None."""
+    found: dict[str, Any] = {}
+    for name in (field.name for field in fields(parts[0]) if field.name != "n_candidates"):
+        filled = [own for part in parts if (own := getattr(part, name)) is not None]
+        found[name] = np.concatenate(filled) if filled else None
+    return found
 
 
 def unwrap_search(model: Any) -> Any:
@@ -216,6 +226,17 @@ class _Scored:
         return Answers(positions, predicted, right, rank, confidence, truth, rejected, n)
 
 
+def _blocks(subject: Subject, X: Any, n: int) -> Iterator[tuple[np.ndarray, Any]]:
+    """Yield the positions and the preprocessed samples of blocks."""
+    rows = rows_per_block(32 * len(subject.labels))
+    for start in range(0, n, rows):
+        positions = np.arange(start, min(start + rows, n))
+        block = take_rows(X, positions)
+        if subject.preprocessing is not None:
+            block = subject.preprocessing.transform(block)
+        yield positions, block
+
+
 def _score_blocks(subject: Subject, X: Any, n: int) -> Iterator[_Scored]:
     """Yield the scores of blocks of samples."""
     model, labels = subject.model, subject.labels
@@ -223,12 +244,7 @@ def _score_blocks(subject: Subject, X: Any, n: int) -> Iterator[_Scored]:
     is_own = isinstance(model, ScoresMixin)
     by_pairs = getattr(model, "decision_function_shape", None) == "ovo"
     has_scores = hasattr(model, "decision_function") and not by_pairs
-    rows = rows_per_block(32 * len(labels))
-    for start in range(0, n, rows):
-        positions = np.arange(start, min(start + rows, n))
-        block = take_rows(X, positions)
-        if subject.preprocessing is not None:
-            block = subject.preprocessing.transform(block)
+    for positions, block in _blocks(subject, X, n):
         scores = probabilities = predicted = None
         if has_scores:
             scores = _as_columns(to_numpy(model.decision_function(block)), len(labels))

@@ -7,7 +7,7 @@ features of unit length.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -44,33 +44,18 @@ NOTES = {
         "penalty of seen classes."
     ),
 }
+BASELINES = tuple(NOTES)
 
 
 @dataclass(frozen=True, eq=False)
 class BaselineData:
-    """What baselines learn from.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Samples.
-    y : ndarray of shape (n_samples,)
-        Labels.
-    prototypes : Prototypes or None
-        Prototypes of known classes.
-    candidates : ndarray
-        Classes to choose from.
-    seen : ndarray
-        Those of them that the model under evaluation has samples of.
-    seed : int
-        Seed of models that draw random numbers.
-    """
+    """What baselines learn from."""
 
     X: np.ndarray
     y: np.ndarray
-    prototypes: Prototypes | None
-    candidates: np.ndarray
-    seen: np.ndarray
+    prototypes: Prototypes | None  # of known classes
+    candidates: np.ndarray  # classes to choose from
+    seen: np.ndarray  # those of them that the model under evaluation has samples of
     seed: int
 
     def of(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -136,7 +121,7 @@ def fit_baselines(
             continue
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model = _FITTED[name](training)
+            model = _fit_baseline(name, training)
         heard = dict.fromkeys(str(warning.message) for warning in caught)
         found.append((name, model, (NOTES[name], *training.gaps(), *heard)))
     return found, tuple(left_out)
@@ -194,48 +179,29 @@ def _require_same_columns(X: Any, X_test: Any) -> None:
         )
 
 
-def _fit_nearest_mean(training: BaselineData) -> Any:
-    model = make_pipeline(FeatureNormalizer(), NearestSupport("mean"))
-    return model.fit(*training.of(training.candidates))
-
-
-def _fit_logistic(training: BaselineData) -> Any:
-    model = make_pipeline(FeatureNormalizer(), StandardScaler(), LogisticRegression())
-    return model.fit(*training.of(training.candidates))
-
-
-def _fit_ridge(training: BaselineData) -> Any:
-    return _fit_prototypes(training, PrototypeRidge, {})
-
-
-def _fit_paper(training: BaselineData) -> Any:
-    return _fit_prototypes(training, ZeroShotClassifier, {"random_state": training.seed})
-
-
-def _fit_prototypes(
-    training: BaselineData, kind: Callable[..., Any], parameters: dict[str, Any]
-) -> Any:
-    if training.prototypes is None:
+def _fit_baseline(name: str, training: BaselineData) -> Any:
+    """Return a fitted pipeline."""
+    labels, steps = training.candidates, []
+    if name == "nearest-mean":
+        steps = [NearestSupport("mean")]
+    elif name == "logistic":
+        steps = [StandardScaler(), LogisticRegression()]
+    elif training.prototypes is None:
         raise ValueError(
             'The baselines "ridge" and "paper" need prototypes; the model has none. Fit it with '
             "prototypes, or leave them out."
         )
-    unit = training.prototypes.normalized()
-    candidates = np.intersect1d(training.candidates, unit.labels).tolist()
-    model = make_pipeline(FeatureNormalizer(), kind(unit, candidates=candidates, **parameters))
-    return model.fit(*training.of(unit.labels))
+    else:
+        unit = training.prototypes.normalized()
+        labels, chosen = unit.labels, np.intersect1d(training.candidates, unit.labels).tolist()
+        if name == "ridge":
+            steps = [PrototypeRidge(unit, candidates=chosen)]
+        else:
+            steps = [ZeroShotClassifier(unit, candidates=chosen, random_state=training.seed)]
+    return make_pipeline(FeatureNormalizer(), *steps).fit(*training.of(labels))
 
 
 def _kind_of(training: Any) -> str:
     if isinstance(training, tuple | list):
         return f"{len(training)} parts"
     return "None" if training is None else type(training).__name__
-
-
-_FITTED: dict[str, Callable[[BaselineData], Any]] = {
-    "nearest-mean": _fit_nearest_mean,
-    "ridge": _fit_ridge,
-    "logistic": _fit_logistic,
-    "paper": _fit_paper,
-}
-BASELINES = tuple(_FITTED)

@@ -24,12 +24,11 @@ from ..parameters import check_option
 from ..prototypes import Prototypes
 from ..streaming.accept import as_chunks
 from ..threads import limit_calls
-from .answers import Subject, answers_of, take_rows, unwrap_search
+from .answers import Strangeness, Subject, answers_of, take_rows, unwrap_search
 from .baselines import BASELINES, BaselineData, fit_baselines, training_of
 from .chunked import Answered, answer_chunks, row_digests
 from .measures import N_DRAWS, Figures, measure_figures
 from .result import Evaluation
-from .strangers import Strangeness
 
 _LONGEST = 200  # characters of a parameter in the provenance
 _STRANGER = 2  # kind of a class; 0 is unseen, 1 seen
@@ -150,7 +149,10 @@ def evaluate(
     if answers is None:
         given = [(one, kept.give_to(one, subject)) for _, one, _ in models]
         answers = [answers_of(*one, kept.y, subject.seen) for one in given]
-    if strangeness is None and is_stranger.any():
+    n_strangers = int(is_stranger.sum())
+    if not n_strangers:
+        strangeness = None
+    elif strangeness is None:
         given = [(one, data.give_to(one, subject)) for _, one, _ in models]
         strangeness = [Strangeness.of(*one, len(data.y)) for one in given]
     classes, class_of = np.unique(kept.y, return_inverse=True)
@@ -165,7 +167,8 @@ def evaluate(
             mixed=mixed,
             k=k,
             notes=notes,
-            strangers=strangeness[i].figures(is_stranger) if strangeness else None,
+            strangeness=strangeness[i].put_last(is_stranger) if strangeness else None,
+            n_strangers=n_strangers,
         )
         for i, (name, _, notes) in enumerate(models)
     ]

@@ -6,7 +6,7 @@ interval comes from resampled counts, which are the same for all models.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,11 +16,12 @@ from ..metrics import SeenUnseenCurve
 from ..metrics.calibration import confidence_bins
 from ..metrics.generalized import class_shares, curve_of_margins, harmonic_mean
 from ..metrics.intervals import class_bootstrap, interval_of
-from .answers import SETS, Answers
-from .strangers import DETECTED, StrangerFigures, divide
+from .answers import SETS, Answers, Strangeness
 
 N_BINS = 15
 N_DRAWS = 1000
+DETECTED = 0.95  # share of strangers above the threshold of the false rejections
+_NEARLY = 1 - 1e-12  # rounding must not ask for one stranger more
 _AMONG = {
     "unseen": "among unseen",
     "seen": "among seen",
@@ -90,59 +91,38 @@ def place_of(measure: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A model's answers and figures.
-
-    Parameters
-    ----------
-    name : str
-        Name of the model.
-    answers : mapping of str to Answers
-        By set of candidates.
-    curve : SeenUnseenCurve or None
-        Accuracies at all penalties; None without samples or candidates of both kinds.
-    scores : dict of str to float
-        Figures by name.
-    intervals : dict of str to tuple
-        Ends of their confidence intervals.
-    sizes : dict of str to int
-        Numbers of samples they are based on.
-    notes : tuple of str
-        What a reader of the figures should know.
-    """
+    """A model's answers and figures."""
 
     name: str
-    answers: Mapping[str, Answers]
-    curve: SeenUnseenCurve | None
+    answers: Mapping[str, Answers]  # by set of candidates
+    curve: SeenUnseenCurve | None  # None without samples or candidates of both kinds
     scores: dict[str, float]
     intervals: dict[str, tuple[float, float]]
-    sizes: dict[str, int]
-    notes: tuple[str, ...] = ()
+    sizes: dict[str, int]  # numbers of samples that the scores are based on
+    notes: tuple[str, ...] = ()  # what a reader of the figures should know
+
+
+class _Steps:
+    """Sums over the samples of equal value, by ascending values."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._order = np.argsort(values, kind="stable")
+        _, self._starts = np.unique(values[self._order], return_index=True)
+
+    def sums(self, counts: np.ndarray, *weights: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield the sums of counts times weights, for each row of counts."""
+        ordered = counts[:, self._order]
+        for weight in weights:
+            yield np.add.reduceat(ordered * weight[self._order], self._starts, axis=1)
 
 
 class Figures:
     """Figures of one model as functions of the sample counts.
 
-    Parameters
-    ----------
-    name : str
-        Name of the model.
-    answers : mapping of str to Answers
-        By set of candidates.
-    margins : ndarray of shape (n_samples,) or None
-        Best seen score less best unseen score.
-    y : ndarray of shape (n_samples,)
-        True labels.
-    is_seen : ndarray of shape (n_samples,)
-        Whether they are seen classes.
-    mixed : bool
-        Whether the model under evaluation knows classes of both kinds.
-    k : sequence of int
-        Values of k in hit@k.
-    notes : tuple of str
-        What a reader of the figures should know.
-    strangers : StrangerFigures or None
-        Figures of further samples, of classes that the model does not know. Their counts follow
-        those of the others.
+    `margins` are the best seen score less the best unseen one of each sample, with true label `y`;
+    `mixed` says whether the model under evaluation knows classes of both kinds. `strangeness` is of
+    these samples and of strangers, samples of classes that the model does not know; their counts
+    follow those of the others.
     """
 
     def __init__(
@@ -156,10 +136,11 @@ class Figures:
         mixed: bool,
         k: Sequence[int],
         notes: tuple[str, ...] = (),
-        strangers: StrangerFigures | None = None,
+        strangeness: Strangeness | None = None,
+        n_strangers: int = 0,
     ) -> None:
-        self.name, self.answers, self.notes, self._strangers = name, answers, notes, strangers
-        self._n = len(y)
+        self.name, self.answers, self.notes = name, answers, notes
+        self._n, self._n_strangers, self._strangeness = len(y), n_strangers, strangeness
         self._ratios: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._gaps: dict[str, tuple[csr_array, np.ndarray]] = {}
         self.curve: SeenUnseenCurve | None = None
@@ -180,9 +161,10 @@ class Figures:
             lost = self._ratios["accuracy_seen"][0]
             won = self._ratios["accuracy_unseen"][0]
             self.curve = curve_of_margins(margins, lost, won)
-            self._order = np.argsort(margins, kind="stable")
-            _, self._starts = np.unique(margins[self._order], return_index=True)
-            self._moved = lost[self._order], won[self._order]
+            self._margins, self._moved = _Steps(margins), (lost, won)
+        self._novelty = None
+        if strangeness is not None and strangeness.novelty is not None:
+            self._novelty = _Steps(-strangeness.novelty)
 
     def _add_shares(self, name: str, answers: Answers, k: Sequence[int]) -> None:
         """Add the figures in which every sample has the same weight."""
@@ -214,7 +196,7 @@ class Figures:
         """Return the figures for each row of counts; NaN where none of their samples counts."""
         every, counts = counts, counts[:, : self._n]
         found = {
-            name: divide(counts @ numerator, counts @ denominator)
+            name: _divide(counts @ numerator, counts @ denominator)
             for name, (numerator, denominator) in self._ratios.items()
         }
         if self._has_both:
@@ -223,25 +205,51 @@ class Figures:
             found["ausuc"] = self._areas(counts)
         for name, (gaps, inside) in self._gaps.items():
             sizes = np.abs(gaps.T @ counts.T).sum(axis=0)
-            found[name] = divide(sizes, counts @ inside)
-        if self._strangers is not None:
-            found |= self._strangers.values(every)
+            found[name] = _divide(sizes, counts @ inside)
+        if self._strangeness is not None:
+            found |= self._tell_strangers(every, self._strangeness)
         return {name: np.clip(found[name], 0.0, 1.0) for name in sorted(found, key=place_of)}
 
     def sizes(self) -> dict[str, int]:
         """Return the number of samples that each figure is based on."""
         inside = {name: pair[1] for name, pair in (self._ratios | self._gaps).items()}
         sizes = {name: int(np.count_nonzero(mask)) for name, mask in inside.items()}
-        if self._strangers is not None:
-            sizes |= self._strangers.sizes()
-        return sizes | dict.fromkeys(("hm", "ausuc"), self._n)
+        sizes |= dict.fromkeys(("hm", "ausuc"), self._n)
+        sizes["rejected_strangers"] = self._n_strangers
+        return sizes | dict.fromkeys(
+            ("auroc_novelty", "false_rejections"), self._n + self._n_strangers
+        )
 
     def _areas(self, counts: np.ndarray) -> np.ndarray:
         """Return the area under the curve by the trapezoid rule, for each row of counts."""
-        ordered = counts[:, self._order]
-        lost, won = (np.add.reduceat(ordered * part, self._starts, axis=1) for part in self._moved)
+        lost, won = self._margins.sums(counts, *self._moved)
         after = lost[:, ::-1].cumsum(axis=1)[:, ::-1] - lost  # left of acc_s beyond each threshold
         return np.sum(won * (after + lost / 2), axis=1)
+
+    def _tell_strangers(self, counts: np.ndarray, found: Strangeness) -> dict[str, np.ndarray]:
+        """Return how many strangers are rejected, and how well the novelty tells them apart."""
+        figures, n = {}, self._n
+        if found.rejected is not None:
+            strange = counts[:, n:]
+            rejected = _divide(strange @ found.rejected[n:], strange.sum(axis=1))
+            figures["rejected_strangers"] = rejected
+        if self._novelty is None:
+            return figures
+        is_stranger = np.arange(counts.shape[1]) >= n
+        known, strange = self._novelty.sums(counts, ~is_stranger, is_stranger)  # most novel first
+        above, n_known, m = strange.cumsum(axis=1), known.sum(axis=1), strange.sum(axis=1)
+        wins = np.sum(known * (above - strange / 2), axis=1)
+        enough = above >= DETECTED * m[:, None] * _NEARLY
+        falsely = known.cumsum(axis=1)[np.arange(len(m)), enough.argmax(axis=1)]
+        figures["auroc_novelty"] = _divide(wins, n_known * m)
+        figures["false_rejections"] = _divide(falsely, n_known * (m > 0))
+        return figures
+
+
+def _divide(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
+    """Return the ratios, NaN where a denominator is 0."""
+    nothing = np.full(len(numerators), np.nan)
+    return np.divide(numerators, denominators, out=nothing, where=denominators > 0)
 
 
 def measure_figures(

@@ -190,15 +190,21 @@ def draw_classes(rows: Sequence[Mapping[str, Any]], column: str, label: str) -> 
 def _draw_bars(axis: Axes, rows: Sequence[Mapping[str, Any]], column: str) -> None:
     """Draw a bar with name and number of samples per class, first on top."""
     values = [100 * row[column] for row in rows]
-    colors = [KIND_COLORS[row["kind"]] for row in rows]
-    places = list(range(len(rows)))
+    texts = [f"{v:.0f}  (n = {row['n']})" for v, row in zip(values, rows, strict=True)]
+    names = [shorten_name(row["name"]) for row in rows]
+    _draw_shares(axis, values, names, texts, [KIND_COLORS[row["kind"]] for row in rows])
+
+
+def _draw_shares(
+    axis: Axes, values: Sequence[float], names: Sequence[str], texts: Sequence[str], colors: Any
+) -> None:
+    """Draw a bar in percent with a name and a text each, first on top."""
+    places = list(range(len(values)))
     axis.barh(places, values, color=colors, alpha=0.75, height=0.7)
-    for place, value, row in zip(places, values, rows, strict=True):
-        text = f"{value:.0f}  (n = {row['n']})"
+    for place, value, text in zip(places, values, texts, strict=True):
         axis.text(value + 1, place, text, va="center", fontsize=7, color=_DIM)
-    names = [escape_dollars(shorten_name(row["name"])) for row in rows]
-    axis.set_yticks(places, names, fontsize=8)
-    axis.set(xlim=(0, 118), ylim=(len(rows) - 0.4, -0.6))
+    axis.set_yticks(places, [escape_dollars(name) for name in names], fontsize=8)
+    axis.set(xlim=(0, 118), ylim=(len(values) - 0.4, -0.6))
     axis.set_xticks([0, 25, 50, 75, 100])
     _strip_frame(axis, "x")
     axis.tick_params(axis="y", length=0)
@@ -218,27 +224,13 @@ def _kind_legend(figure: Figure, rows: Sequence[Mapping[str, Any]]) -> None:
 def draw_confusions(pairs: Sequence[Mapping[str, Any]]) -> Figure:
     """Draw the most frequent pairs of true and predicted class as bars of their share."""
     figure = new_figure(8, 1.3 + 0.27 * max(1, len(pairs)))
-    axis = figure.subplots()
-    places = list(range(len(pairs)))
-    shares = [100 * pair["share"] for pair in pairs]
-    axis.barh(places, shares, color=COLORS[1], alpha=0.7, height=0.7)
-    for place, share, pair in zip(places, shares, pairs, strict=True):
-        text = f"{pair['count']} of {pair['n']}"
-        axis.text(share + 1, place, text, va="center", fontsize=7, color=_DIM)
-    arrow = "\N{RIGHTWARDS ARROW}"
+    axis, arrow = figure.subplots(), "\N{RIGHTWARDS ARROW}"
     names = [
-        escape_dollars(f"{shorten_name(pair['true'])} {arrow} {shorten_name(pair['predicted'])}")
-        for pair in pairs
+        " ".join([shorten_name(p["true"]), arrow, shorten_name(p["predicted"])]) for p in pairs
     ]
-    axis.set_yticks(places, names, fontsize=8)
-    axis.set(
-        xlabel="share of the samples of the true class (%)",
-        xlim=(0, 115),
-        ylim=(len(pairs) - 0.4, -0.6),
-    )
-    axis.set_xticks([0, 25, 50, 75, 100])
-    _strip_frame(axis, "x")
-    axis.tick_params(axis="y", length=0)
+    texts = [f"{pair['count']} of {pair['n']}" for pair in pairs]
+    _draw_shares(axis, [100 * pair["share"] for pair in pairs], names, texts, COLORS[1])
+    axis.set(xlabel="share of the samples of the true class (%)")
     return figure
 
 

@@ -136,7 +136,7 @@ class Evaluation:
             all classes if there are samples of both kinds, else among the classes of the kind.
         """
         rows = self._class_rows()
-        frame = _frame([list(row.values()) for row in rows], list(rows[0]))
+        frame = _frame(rows, list(rows[0]))
         # As objects: next to a missing value, integers would become floats.
         wrong = type(frame["n"])([row["wrong_answer"] for row in rows], dtype=object)
         return frame.assign(wrong_answer=wrong).astype({"truth_probability": float})
@@ -158,9 +158,7 @@ class Evaluation:
             One row per pair of classes, most frequent first: `true`, `predicted`, `count`, and
             `share` of the samples of the true class.
         """
-        rows = self._pairs(most, among)
-        columns = ["true", "predicted", "count", "share"]
-        return _frame([[row[name] for name in columns] for row in rows], columns)
+        return _frame(self._pairs(most, among), ["true", "predicted", "count", "share"])
 
     def plot_curve(self) -> Figure:
         """Draw accuracy on seen against unseen classes for all penalties of seen classes.
@@ -500,7 +498,7 @@ class Evaluation:
         return sorted(names, key=place_of)
 
 
-def _frame(rows: Sequence[Sequence[Any]], columns: list[str]) -> Any:
+def _frame(rows: Sequence[Any], columns: list[str]) -> Any:
     pandas = require_package("pandas", "A table of an evaluation")
     return pandas.DataFrame(rows, columns=columns)
 

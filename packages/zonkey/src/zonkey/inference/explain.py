@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, dtype_like, is_device_array, namespace, softmax, to_numpy
 from ..config import rows_per_block
@@ -17,7 +16,7 @@ from ..constraints import are_paths, encode_paths, validate_samples
 from ..labels import check_count
 from ..prototypes import Prototypes
 from .explanation import Explanation
-from .scorer import Scorer, best_columns, unwrap
+from .scorer import Scorer, best_columns, find_scorer, unwrap
 
 __all__ = ["Explanation", "explain"]
 
@@ -50,12 +49,10 @@ def explain(model: Any, x: Any, k: int = 5) -> Explanation:
     row = _one_row(encode_paths(model, x))
     if preprocessing is not None:
         row = preprocessing.transform(row)
-    if hasattr(type(classifier), "scorer_"):
-        check_is_fitted(classifier, "classes_")
-        if hasattr(classifier, "state_"):
-            return _explanation(_Posterior(_Question.from_row(classifier, row)), k)
-        if classifier.scorer_.compare is not None:
-            return _explanation(_Projection(_Question.from_row(classifier, row)), k)
+    scorer = find_scorer(classifier)
+    if scorer is not None and (hasattr(classifier, "state_") or scorer.compare is not None):
+        kind = _Posterior if hasattr(classifier, "state_") else _Projection
+        return _explanation(kind(_Question.from_row(classifier, row)), k)
     raise TypeError(
         "`explain` needs an AnyShotClassifier, a model with a projection, or a pipeline that ends "
         f"with one; got {type(classifier).__name__}. Of a search, pass `best_estimator_`."

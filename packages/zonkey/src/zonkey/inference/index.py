@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import namespace, place_like, to_numpy
 from ..config import rows_per_block
@@ -27,7 +26,7 @@ from ..labels import format_value
 from ..optional import require_package
 from ..streaming.accept import accept_chunks
 from ..threads import LimitThreadsMixin
-from .scorer import LinearScores, Scorer, best_columns
+from .scorer import LinearScores, Scorer, best_columns, find_scorer
 
 _PER_CELL = 39  # candidates, at least: k-means needs them
 _ROUNDS = 10  # of k-means
@@ -257,9 +256,7 @@ def _pick_best(found: np.ndarray, Z: np.ndarray, form: LinearScores, k: int) -> 
 
 def _read_scorer(model: Any) -> Scorer:
     """Return the scorer of a fitted model, whose scores are linear."""
-    if hasattr(type(model), "scorer_"):
-        check_is_fitted(model, "classes_")
-    scorer = getattr(model, "scorer_", None)
+    scorer = find_scorer(model)
     if scorer is None or not scorer.is_linear:
         raise TypeError(
             "`model` must be an AnyShotClassifier, a ZeroShotClassifier, a FewShotClassifier, or a "

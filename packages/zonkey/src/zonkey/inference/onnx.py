@@ -18,7 +18,6 @@ from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
-from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import to_numpy
 from ..encoders.image_encoder import split_encoder
@@ -27,7 +26,7 @@ from ..labels import check_count
 from ..optional import require_package
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..preprocessing.normalizer import fitted_steps
-from .scorer import LinearScores, NearestReferences, Scorer, find_central, unwrap
+from .scorer import LinearScores, NearestReferences, Scorer, find_central, find_scorer, unwrap
 
 if TYPE_CHECKING:
     import onnx
@@ -293,9 +292,7 @@ def _divide_rows(graph: _GraphBuilder, X: str, sizes: str, smallest: Any) -> str
 
 def _read_scorer(model: Any) -> Scorer:
     """Return the scorer of a fitted model whose scores a graph can compute."""
-    if hasattr(type(model), "scorer_"):
-        check_is_fitted(model, "classes_")
-    scorer = getattr(model, "scorer_", None)
+    scorer = find_scorer(model)
     # A graph can hold the preprocessing of a model, but no other change of samples.
     changes = scorer is not None and scorer.transform is not None
     if (

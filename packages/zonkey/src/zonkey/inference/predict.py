@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from numbers import Real
 from typing import Any, cast
 
@@ -134,8 +135,12 @@ class ScoresMixin(LimitThreadsMixin, ClassifierMixin):
         if chunks is None:
             predicted = self.predict(X)
         else:
-            answers = chunks.reduce(_Answers(drop_names(self, chunks)), Pass.SCORE, purpose="score")
-            labels, predicted = answers.pairs()
+            empty = ChunkAnswers(partial(_predict_chunk, drop_names(self, chunks)))
+            found = chunks.reduce(empty, Pass.SCORE, purpose="score").in_order()
+            filled = [one for one in found if len(one["y"])]
+            labels, predicted = (
+                np.concatenate([one[n] for one in filled]) for n in ("y", "predicted")
+            )
         self._check_scored(labels)
         return per_class_accuracy(labels, predicted, sample_weight=sample_weight)
 
@@ -193,34 +198,42 @@ class ScoresMixin(LimitThreadsMixin, ClassifierMixin):
         return validate_samples(self, X, reset=False)
 
 
-class _Answers:
-    """Labels and predictions of all chunks: a `Reduction`."""
+class ChunkAnswers:
+    """What a function, which can be pickled, says of each chunk: a `Reduction`."""
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self._found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    def __init__(self, answer: Callable[[Chunk], dict[str, Any]]) -> None:
+        self._answer = answer
+        self._found: dict[int, dict[str, Any]] = {}
 
-    def copy_empty(self) -> _Answers:
-        return _Answers(self._model)
+    def copy_empty(self) -> ChunkAnswers:
+        """Return an empty reduction by the same function."""
+        return ChunkAnswers(self._answer)
 
     def update(self, chunk: Chunk) -> None:
-        y = get_labels(chunk)
-        if len(y):
-            self._found[chunk.number] = y, to_numpy(self._model.predict(chunk.X))
+        """Answer a chunk."""
+        self._found[chunk.number] = self._answer(chunk)
 
-    def merge(self, other: _Answers) -> None:
+    def merge(self, other: ChunkAnswers) -> None:
+        """Take over the answers to other chunks."""
         self._found |= other._found
 
     def parts(self) -> dict[str, Any]:
-        return {str(number): [*pair] for number, pair in self._found.items()}
+        """Return the answers by number, as text."""
+        return {str(number): found for number, found in self._found.items()}
 
     def restore(self, parts: dict[str, Any]) -> None:
-        self._found = {int(number): (y, found) for number, (y, found) in parts.items()}
+        """Take over stored answers."""
+        self._found = {int(number): found for number, found in parts.items()}
 
-    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return all labels and all predictions, in the order of the chunks."""
-        y, found = zip(*(self._found[number] for number in sorted(self._found)), strict=True)
-        return np.concatenate(y), np.concatenate(found)
+    def in_order(self) -> list[dict[str, Any]]:
+        """Return the answers in the order of the chunks."""
+        return [self._found[number] for number in sorted(self._found)]
+
+
+def _predict_chunk(model: Any, chunk: Chunk) -> dict[str, np.ndarray]:
+    """Return labels and predictions; a chunk may be empty."""
+    y = get_labels(chunk)
+    return {"y": y, "predicted": to_numpy(model.predict(chunk.X)) if len(y) else y}
 
 
 class ExplainedMixin(ScoresMixin):

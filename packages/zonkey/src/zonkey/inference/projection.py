@@ -25,8 +25,15 @@ from .scorer import LinearScores, Scorer
 class SemanticMixin(ExplainedMixin):
     """Methods of models with prototypes, beyond predictions.
 
-    Its classes have `_find_semantics`, `_project`, `_embed`, `_copy_knowing` and `_copy_choosing`.
+    `_find_semantics` returns the known prototypes; it refuses what needs prototypes if there are
+    none.
     """
+
+    _find_semantics: Callable[..., Prototypes]
+    _project: Callable[[Prototypes], Array]
+    _embed: Callable[[Array], Array]
+    _copy_knowing: Callable[[Prototypes], Self]
+    _copy_choosing: Callable[..., Self]
 
     def project(self, prototypes: Any) -> Array:
         """Map prototypes to the space in which samples are compared.
@@ -104,22 +111,6 @@ class SemanticMixin(ExplainedMixin):
             The copy. Its parameter `candidates` is the new one.
         """
         return self._copy_choosing(candidates)
-
-    def _find_semantics(self, what: str, *, wider: bool = False) -> Prototypes:
-        """Return the known prototypes; refuse methods that need prototypes if there are none."""
-        raise NotImplementedError
-
-    def _project(self, prototypes: Prototypes) -> Array:
-        raise NotImplementedError
-
-    def _embed(self, X: Array) -> Array:
-        raise NotImplementedError
-
-    def _copy_knowing(self, prototypes: Prototypes) -> Self:
-        raise NotImplementedError
-
-    def _copy_choosing(self, candidates: Any) -> Self:
-        raise NotImplementedError
 
 
 class NearestPrototypeMixin(SemanticMixin):
@@ -241,7 +232,9 @@ class NearestPrototypeMixin(SemanticMixin):
         """Set the fitted attributes for the candidates of a scorer, and its scores."""
         seen = scorer.seen
         named = self._named_candidates(known, seen, scorer.one_hot)
-        labels = choose_labels(scorer.candidates, named, _find_among(known), len(seen))
+        labels = choose_labels(
+            scorer.candidates, named, lambda given: known.subset(given).labels, len(seen)
+        )
         self.prototypes_ = known
         self.seen_classes_ = place_labels(seen, like)
         self.unseen_classes_ = place_labels(np.setdiff1d(known.labels, seen), like)
@@ -257,7 +250,9 @@ class NearestPrototypeMixin(SemanticMixin):
     def _candidate_labels(self, known: Prototypes, seen: np.ndarray) -> np.ndarray:
         """Return the labels that the parameter `candidates` denotes."""
         named = self._named_candidates(known, seen, self.prototypes is None)
-        return choose_labels(self.candidates, named, _find_among(known), len(seen))
+        return choose_labels(
+            self.candidates, named, lambda given: known.subset(given).labels, len(seen)
+        )
 
     def _named_candidates(
         self, known: Prototypes, seen: np.ndarray, one_hot: bool
@@ -310,10 +305,6 @@ def choose_labels(
             'candidates="all", or hold out whole classes with cv=ClassKFold().'
         )
     return named[candidates]
-
-
-def _find_among(known: Prototypes) -> Callable[[Any], np.ndarray]:
-    return lambda candidates: known.subset(candidates).labels
 
 
 def as_prototypes(prototypes: Any) -> Prototypes:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import (
     Array,
@@ -220,51 +221,25 @@ _STORED = ("labels", "form", "penalties", "seen", "candidates", "prototypes", "o
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """Everything that prediction reads. Labels are on the host.
+    """Everything that prediction reads. Labels are on the host."""
 
-    Attributes
-    ----------
-    labels : ndarray of shape (q,)
-        Candidates, in the order of the columns of the scores.
-    form : LinearScores, NearestReferences or None
-        How vectors are compared with candidates, less the penalties. None if only `compute` can
-        tell.
-    penalties : array of shape (q,)
-        Numbers subtracted from the scores.
-    seen : ndarray
-        Known classes with samples.
-    candidates : str or array of labels
-        The parameter of the same name at `fit`.
-    prototypes : Prototypes or None
-        Prototypes of the candidates, if scores of classes follow from prototypes alone.
-    one_hot : bool
-        Whether prototypes are one-hot vectors, because none were given.
-    temperature : float or None
-        Divisor of the scores before the softmax; None if there are no probabilities.
-    rejection : Rejection
-        Which predictions are replaced.
-    has_centers : bool
-        Whether scores compare distances to centers.
-    transform : callable or None
-        Maps samples to the vectors that are compared; None if these are the samples.
-    compare : callable or None
-        Returns the `LinearScores` of any prototypes in any dtype, without penalties.
-    compute : callable or None
-        Yields the scores of samples, given `form` and the samples, if `form` alone does not.
-    """
-
-    labels: np.ndarray
+    labels: np.ndarray  # candidates, in the order of the columns of the scores
+    # How vectors are compared with candidates, less the penalties; None if only `compute` can tell.
     form: LinearScores | NearestReferences | None = None
-    penalties: Any = field(default_factory=lambda: _NOTHING)
-    seen: np.ndarray = field(default_factory=lambda: _NOTHING)
-    candidates: Any = "all"
+    penalties: Any = field(default_factory=lambda: _NOTHING)  # subtracted from the scores
+    seen: np.ndarray = field(default_factory=lambda: _NOTHING)  # known classes with samples
+    candidates: Any = "all"  # the parameter at `fit`: text or labels
+    # Of the candidates, if scores of classes follow from prototypes alone.
     prototypes: Prototypes | None = None
-    one_hot: bool = False
-    temperature: float | None = None
-    rejection: Rejection = field(default_factory=lambda: Rejection(None, None))
-    has_centers: bool = True
+    one_hot: bool = False  # whether prototypes are one-hot vectors, because none were given
+    temperature: float | None = None  # divisor before the softmax; None without probabilities
+    rejection: Rejection = Rejection(None, None)  # which predictions are replaced
+    has_centers: bool = True  # whether scores compare distances to centers
+    # Maps samples to the vectors that are compared; None if these are the samples.
     transform: Callable[[Array], Array] | None = None
+    # Returns the scores of any prototypes in any dtype, without penalties.
     compare: Callable[[Prototypes, Any], LinearScores] | None = None
+    # Yields the scores of samples, given `form` and the samples, if `form` alone does not.
     compute: Callable[[Any, Array], Iterator[Array]] | None = None
 
     def __zonkey_parts__(self) -> dict[str, Any]:
@@ -326,9 +301,10 @@ class Scorer:
                 is_finite = is_finite if scores is None else is_finite & _is_finite(scores)
             # A device is awaited only once, at the end.
             if (scores is None or not is_device_array(scores)) and not bool(is_finite):
+                largest = float(namespace(X).max(namespace(X).abs(X)))
                 raise ValueError(
                     "Scores of samples must be finite; some are not, because X has values up to "
-                    f"{_find_largest(X):.3g}. Scale X in the same way as the training samples."
+                    f"{largest:.3g}. Scale X in the same way as the training samples."
                 )
             if scores is None:
                 return
@@ -389,6 +365,13 @@ def unwrap(model: Any) -> tuple[Any, Any]:
     return (steps if len(steps) else None), last
 
 
+def find_scorer(model: Any) -> Scorer | None:
+    """Return the scorer of a model, which must be fitted; None if models of its kind have none."""
+    if hasattr(type(model), "scorer_"):
+        check_is_fitted(model, "classes_")
+    return getattr(model, "scorer_", None)
+
+
 def _is_finite(scores: Any) -> Any:
     """Return whether all scores are finite, as a truth value on their device."""
     if is_device_array(scores):
@@ -396,11 +379,6 @@ def _is_finite(scores: Any) -> Any:
         return xp.all(xp.isfinite(scores))
     # A sum is several times faster than a mask, but it may overflow.
     return bool(np.isfinite(scores.sum())) or bool(np.isfinite(scores).all())
-
-
-def _find_largest(X: Array) -> float:
-    xp = namespace(X)
-    return float(xp.maximum(xp.max(X), -xp.min(X)))
 
 
 def labels_at(labels: Any, positions: Array) -> Array:

@@ -10,6 +10,8 @@ from functools import wraps
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, to_numpy
 from ..constraints import check_weights, refuse_weights, set_features
@@ -20,18 +22,17 @@ from ..streaming.reduce import Pass
 from ..threads import LimitThreadsMixin
 
 
-class ChunkTransformerMixin(LimitThreadsMixin):
+class ChunkTransformerMixin(LimitThreadsMixin, OneToOneFeatureMixin, TransformerMixin):
     """Chunks in, chunks out. A subclass transforms samples in `_transform`.
 
-    It learns from sums of one or several passes over the samples. `list_passes()` names these, and
-    `statistics(before, labels)` returns empty sums for a pass, from those of the pass before;
-    `labels` are the labels of codes, None if chunks have labels of their own. `_learn(statistics)`
-    learns the array named `_learned` from the sums of the last pass, None without a pass.
+    It learns from sums of one or several passes over the samples, which `_list_passes` names.
+    `_start_sums` returns empty sums for a pass. `_learn(statistics)` learns the array named
+    `_learned` from the sums of the last pass, None without a pass.
     """
 
     get_params: Callable[..., dict[str, Any]]
-    list_passes: Callable[[], tuple[Pass, ...]]
-    statistics: Callable[..., Any]
+    _list_passes: Callable[[], tuple[Pass, ...]]
+    _start_sums: Callable[[Any, Any], Any]
     _transform: Callable[[Any], Array]
     _learn: Callable[[Any], None]
     _learned: ClassVar[str]
@@ -41,6 +42,56 @@ class ChunkTransformerMixin(LimitThreadsMixin):
         # `set_output` wraps both methods, to make data frames of what they return.
         for name in ("transform", "fit_transform"):
             setattr(cls, name, _leave_chunks(getattr(cls, name)))
+
+    def list_passes(self) -> tuple[Pass, ...]:
+        """Return what is read for a fit.
+
+        Returns
+        -------
+        tuple of Pass
+            Passes over the samples that a fit needs, in their order.
+        """
+        return self._list_passes()
+
+    def statistics(self, before: Any = None, labels: np.ndarray | None = None) -> Any:
+        """Return empty sums for a pass.
+
+        Parameters
+        ----------
+        before : Reduction, default=None
+            Sums of the pass before; None for the first pass.
+        labels : ndarray, default=None
+            Labels of the classes, if known; None learns them from the samples.
+
+        Returns
+        -------
+        Reduction
+            Sums without samples.
+        """
+        return self._start_sums(before, labels)
+
+    def transform(self, X: Any) -> Any:
+        """Transform samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            New array, in the float type, library and device of `X`. Chunks that are transformed
+            when they are read for `Chunks`, a lazy array for a Dask collection.
+        """
+        check_is_fitted(self)
+        return self._map_chunks(X) if isinstance(X, Chunked) else self._transform(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     def fit_from(self, statistics: Any, n_features: int, names: Any = None) -> Self:
         """Learn from the sums of the last pass over samples with these features.

@@ -5,27 +5,20 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator
 
 from ..arrays import Array, namespace, place_like
-from ..constraints import (
-    chunks_of,
-    validate_samples,
-)
+from ..constraints import chunks_of, validate_samples
 from ..parameters import Constraint, Flag, Interval, Options, check_parameters
 from ..persistence.checks import require_shape
 from ..samples import sample_blocks
 from ..streaming.accept import accept_chunks
-from ..streaming.chunks import Chunked
 from ..streaming.reduce import Pass
 from ..streaming.sources import Chunk
 from .chunk_transformer import ChunkTransformerMixin
 
 
-class FeatureNormalizer(
-    ChunkTransformerMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
-):
+class FeatureNormalizer(ChunkTransformerMixin, BaseEstimator):
     """Signed power, then centering, then unit length of each row.
 
     Each step is optional; their order is fixed.
@@ -91,12 +84,7 @@ class FeatureNormalizer(
         self.center = center
         self.norm = norm
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,  # noqa: ARG002
-        sample_weight: Any = None,
-    ) -> FeatureNormalizer:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> FeatureNormalizer:  # noqa: ARG002
         """Learn the mean of the training samples, if `center` is True.
 
         Parameters
@@ -120,55 +108,15 @@ class FeatureNormalizer(
             return self._fit_chunks(chunks, sample_weight)
         return self._fit_array(validate_samples(self, X), None, None, sample_weight)
 
-    def list_passes(self) -> tuple[Pass, ...]:
-        """Return one pass, none without a mean.
-
-        Returns
-        -------
-        tuple of Pass
-            Passes over the samples that a fit needs, in their order.
-        """
+    def _list_passes(self) -> tuple[Pass, ...]:
         return (Pass.MEAN,) if self.center else ()
 
-    def statistics(self, before: Any = None, labels: Any = None) -> PowerSums:  # noqa: ARG002
-        """Return empty sums after the power.
-
-        Parameters
-        ----------
-        before : object, default=None
-            Statistics of the pass before; there is none.
-        labels : ndarray, default=None
-            Labels of the classes; sums over all samples need none.
-
-        Returns
-        -------
-        PowerSums
-            Sums without samples.
-        """
+    def _start_sums(self, before: Any, labels: Any) -> PowerSums:  # noqa: ARG002
         return PowerSums(self.power)
 
     def _learn(self, statistics: PowerSums | None) -> None:
         self._power, self._norm = self.power, self.norm
         self.mean_ = None if statistics is None else statistics.mean()
-
-    def transform(self, X: Any) -> Any:
-        """Apply the three steps.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
-            Features.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            New array of the same float type. Chunks that are transformed when they are read for
-            `Chunks`, a lazy array for a Dask collection.
-        """
-        check_is_fitted(self)
-        if isinstance(X, Chunked):
-            return self._map_chunks(X)
-        return self._transform(X)
 
     @accept_chunks
     def _transform(self, X: Any) -> Array:
@@ -180,12 +128,6 @@ class FeatureNormalizer(
     def __zonkey_validate__(self) -> None:
         if self.mean_ is not None:
             require_shape("mean_", self.mean_, self.n_features_in_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def fitted_steps(

@@ -5,29 +5,20 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator
 
 from ..arrays import Array, epsilon, identity_like, namespace, place_like, sums_by_code
-from ..constraints import (
-    check_classes,
-    chunks_of,
-    validate_labeled,
-    validate_samples,
-)
+from ..constraints import check_classes, chunks_of, validate_labeled, validate_samples
 from ..labels import encode_labels
 from ..parameters import Constraint, Interval, check_parameters
 from ..persistence.checks import require_shape
 from ..streaming.accept import accept_chunks
-from ..streaming.chunks import Chunked
 from ..streaming.reduce import ClassSums, Pass
 from ..threads import multiply
 from .chunk_transformer import ChunkTransformerMixin
 
 
-class WithinClassWhitener(
-    ChunkTransformerMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
-):
+class WithinClassWhitener(ChunkTransformerMixin, BaseEstimator):
     """Whiten features by their pooled within-class covariance.
 
     Samples are multiplied by (S_w + shrinkage * m I)^(-1/2), with the pooled within-class
@@ -103,31 +94,10 @@ class WithinClassWhitener(
         labels, codes = encode_labels(y, X)
         return self._fit_array(X, codes, labels, sample_weight)
 
-    def list_passes(self) -> tuple[Pass, ...]:
-        """Return two passes: means of classes, and the scatter around them.
-
-        Returns
-        -------
-        tuple of Pass
-            Passes over the samples that a fit needs, in their order.
-        """
+    def _list_passes(self) -> tuple[Pass, ...]:
         return Pass.CLASS_MEANS, Pass.SCATTER
 
-    def statistics(self, before: Any = None, labels: np.ndarray | None = None) -> ClassSums:
-        """Return empty sums by class, with their scatter around the means of sums before.
-
-        Parameters
-        ----------
-        before : ClassSums, default=None
-            Sums of the first pass; None for the first pass itself.
-        labels : ndarray, default=None
-            Labels of the classes, if known; None learns them from the samples.
-
-        Returns
-        -------
-        ClassSums
-            Sums without samples.
-        """
+    def _start_sums(self, before: ClassSums | None, labels: np.ndarray | None) -> ClassSums:
         if before is None:
             return ClassSums(labels)
         check_classes(before.labels)
@@ -140,25 +110,6 @@ class WithinClassWhitener(
         scales = whitening_scales(values, self.shrinkage)
         self.whitening_ = multiply(vectors * scales[None, :], vectors.T)
 
-    def transform(self, X: Any) -> Any:
-        """Whiten samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
-            Features.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            Whitened features, in the float type, library and device of `X`. Chunks that are
-            whitened when they are read for `Chunks`, a lazy array for a Dask collection.
-        """
-        check_is_fitted(self)
-        if isinstance(X, Chunked):
-            return self._map_chunks(X)
-        return self._transform(X)
-
     @accept_chunks
     def _transform(self, X: Any) -> Array:
         X = validate_samples(self, X, reset=False)
@@ -170,8 +121,6 @@ class WithinClassWhitener(
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.array_api_support = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.target_tags.required = True
         return tags
 

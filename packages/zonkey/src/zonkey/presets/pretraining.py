@@ -45,24 +45,12 @@ _FIXED: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """Rows of the head, vectors of texts and names; leaves of the hierarchy come first.
+    """Rows of the head, vectors of texts and names; leaves of the hierarchy come first."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n_nodes, d)
-        Unit rows of the leaves, and their means for inner nodes.
-    vectors : ndarray of shape (n_nodes, k)
-        Text vectors.
-    names : ndarray of str of shape (n_nodes,)
-        Names, each once.
-    members : tuple of ndarray
-        Leaves below each inner node.
-    """
-
-    rows: np.ndarray
-    vectors: np.ndarray
-    names: np.ndarray
-    members: tuple[np.ndarray, ...]
+    rows: np.ndarray  # n_nodes x d: unit rows of the leaves, and their means for inner nodes
+    vectors: np.ndarray  # n_nodes x k: text vectors
+    names: np.ndarray  # each once
+    members: tuple[np.ndarray, ...]  # leaves below each inner node
 
     @classmethod
     def from_file(cls, path: Path) -> Base:

@@ -87,8 +87,8 @@ def shots_problem(
     -------
     ShotsProblem
         Samples `X_base`, `X_support` and `X_query` with labels `y_base`, `y_support` and `y_query`,
-        and `prototypes` of all classes, a dict. Its method ``fitted(estimator)`` returns a fitted
-        clone. All values are exact in float32.
+        and `prototypes` of all classes, a dict. Its method ``fit_clone(estimator)`` returns a
+        fitted clone. All values are exact in float32.
 
     Examples
     --------

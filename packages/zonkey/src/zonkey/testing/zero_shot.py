@@ -138,7 +138,7 @@ def linear_problem(
     ZeroShotProblem
         Samples `X` with labels `y`, nine per seen class; `X_new` with `y_new`, six per unseen
         class; `prototypes`, a dict; and the lists of labels `seen` and `unseen`. Its method
-        ``fitted(estimator)`` returns a fitted clone. All values are exact in float32.
+        ``fit_clone(estimator)`` returns a fitted clone. All values are exact in float32.
 
     Examples
     --------
