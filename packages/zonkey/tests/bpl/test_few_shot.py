@@ -189,20 +189,19 @@ def assert_as_by_loops(p, rows, *, based, n_base=None, **options):
     assert_allclose(model.projection_, expected, rtol=1e-8, atol=tolerance)
 
 
-@pytest.mark.parametrize(
-    ("name", "competition", "scaling"),
-    [
-        ("5 attributes", "second-best", "squared-norm"),
-        ("5 attributes", "second-best", None),
-        ("5 attributes", None, "squared-norm"),
-        ("5 attributes", "assigned", "squared-norm"),
-        ("20 attributes", "second-best", "squared-norm"),
-    ],
-)
-@pytest.mark.parametrize(
-    ("synthesis", "based"),
-    [("support", True), ("base", True), (None, True), ("support", False), (None, False)],
-    ids=["SFSP1", "SFSP2", "no synthesis", "novel", "novel, no synthesis"],
+@all_pairs(
+    {
+        "name": PROBLEMS,
+        "competition": ["second-best", None, "assigned"],
+        "scaling": ["squared-norm", None],
+        "synthesis, based": [
+            ("support", True),
+            ("base", True),
+            (None, True),
+            ("support", False),
+            (None, False),
+        ],
+    }
 )
 def test_the_projection_is_that_of_the_printed_formulas(
     name, competition, synthesis, based, scaling
@@ -248,16 +247,20 @@ FIRST = [P.y_new.tolist().index(label) for label in P.unseen]
 ONE_CLASS = np.flatnonzero(P.y_new == P.unseen[2]).tolist()
 
 
-@pytest.mark.parametrize("synthesis", ["support", "base"])
 @pytest.mark.parametrize(
-    "rows",
-    [FIRST, FIRST[:2], ONE_CLASS, ONE_CLASS[:1], [*FIRST[:1], *ONE_CLASS], range(len(P.y_new))],
-    ids=["one shot", "two classes", "one class", "one sample", "1 and 6 shots", "six shots"],
+    ("rows", "synthesis", "based"),
+    [
+        (FIRST, "base", True),
+        (FIRST[:2], "support", False),
+        (ONE_CLASS, "support", True),
+        (ONE_CLASS[:1], "support", False),
+        (ONE_CLASS[:1], "base", True),
+        ([*FIRST[:1], *ONE_CLASS], "support", True),
+        (range(len(P.y_new)), "support", True),
+    ],
 )
-def test_support_sets_of_every_shape(rows, synthesis):
-    assert_as_by_loops(P, rows, based=True, synthesis=synthesis)
-    if synthesis == "support":
-        assert_as_by_loops(P, rows, based=False)
+def test_support_sets_of_every_shape(rows, synthesis, based):
+    assert_as_by_loops(P, rows, based=based, synthesis=synthesis)
 
 
 @settings(deadline=None, max_examples=25)
@@ -285,14 +288,6 @@ def test_any_shape(seed, n_classes, n_features, n_attributes, n_support, based, 
     # Without the push, whose guard may look at other eigenvalues in smaller coordinates.
     options = {"competition": None, "synthesis": synthesis if based else "support"}
     assert_as_by_loops(p, range(n_support), based=based, n_neighbors=1, **options)
-
-
-def test_episodes_are_averaged():
-    episodes = episodes_by_loops(P, *support_of(P), based=True)
-    assert np.abs(episodes[0] - episodes[1]).max() > 1e-4
-    for n in (1, 2, 3):
-        model = fitted(**(ODD | {"n_episodes": n}))
-        assert_allclose(model.projection_, np.mean(episodes[:n], axis=0), rtol=1e-7, atol=1e-9)
 
 
 def test_the_tolerance_of_the_solver_is_far_below_what_matters():

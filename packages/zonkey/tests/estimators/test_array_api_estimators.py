@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from all_pairs import all_pairs
 from libraries import LIBRARIES, TORCH, in_every_library
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.pipeline import make_pipeline
@@ -175,26 +176,13 @@ def test_classes_and_candidates_are_changed_as_in_numpy(library):
 
 
 @in_every_library
-@pytest.mark.parametrize("parameters", [{"synthesis": None}, {}], ids=shown)
-def test_moments_of_a_device_are_as_good_as_samples(library, parameters):
-    expected = model(**parameters).fit(X, Y)
-    fitted = model(**parameters)
-    moments = fitted.gather(library(X), library(Y))
-    assert not hasattr(fitted, "n_features_in_")
-    assert_same_attributes(fitted.fit_moments(moments), expected, library)
-    assert_same_answers(fitted, expected, X_NEW, library)
-
-
-@in_every_library
 def test_unlabeled_samples_may_be_on_a_device(library):
     expected = model().fit_transductive(X, Y, P.X_new)
     fitted = model().fit_transductive(library(X), library(Y), library(P.X_new))
     assert_same_attributes(fitted, expected, library)
 
 
-@in_every_library
-@pytest.mark.parametrize("reference", ["sample", "mean"])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@all_pairs({"library": LIBRARIES, "reference": ["sample", "mean"], "dtype": ["float64", "float32"]})
 def test_nearest_support_is_that_of_numpy(library, reference, dtype):
     rows = X.astype(dtype)
     expected = NearestSupport(reference).fit(rows, Y)
@@ -208,9 +196,13 @@ def test_nearest_support_is_that_of_numpy(library, reference, dtype):
     )
 
 
-@in_every_library
-@pytest.mark.parametrize("k", [1, 3, 16, 17, 20])
-@pytest.mark.parametrize("values", [np.array([0.0, 1.0]), np.array([-np.inf, 0.0, 1.0]), None])
+@all_pairs(
+    {
+        "library": LIBRARIES,
+        "k": [1, 3, 16, 17, 20],
+        "values": [np.array([0.0, 1.0]), np.array([-np.inf, 0.0, 1.0]), None],
+    }
+)
 def test_the_best_columns_are_those_of_numpy(library, k, values):
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(50, 20)) if values is None else rng.choice(values, (50, 20))
@@ -302,10 +294,3 @@ def test_the_number_of_features_is_kept_and_their_names_are_dropped(library):
     assert fitted.n_features_in_ == 20
     with pytest.raises(ValueError, match=r"the 20 features that ZeroShotClassifier .*; got 19"):
         fitted.predict(library(X[:, 1:]))
-
-
-def test_a_gradient_is_neither_needed_nor_kept():
-    rows = TORCH(X).requires_grad_()
-    fitted = model(synthesis=None).fit(rows, TORCH(Y))
-    assert not fitted.projection_.requires_grad
-    assert not fitted.decision_function(rows).requires_grad

@@ -95,14 +95,6 @@ def test_unlabeled_samples_in_any_container(given):
     assert model.projection_.dtype == np.float64
 
 
-def test_unlabeled_samples_stay_as_they_are_and_a_single_one_will_do():
-    unlabeled = P.X_new.copy()
-    fitted(unlabeled=unlabeled, **ODD)
-    assert_array_equal(unlabeled, P.X_new)
-    one, other = (fitted(unlabeled=P.X_new[[i]], **ODD).projection_ for i in (0, 1))
-    assert np.abs(one - other).max() > 1e-4
-
-
 def test_the_model_says_that_it_is_transductive_until_fitted_anew():
     model = P.make_clone(ZeroShotClassifier())
     assert not model.fit(P.X, P.y).is_transductive_

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from equations import equation
 
 from zonkey.bpl.sylvester import cheapest_path, solve
 from zonkey.bpl.symmetric import Factor, Tridiagonal
@@ -44,7 +45,7 @@ def taken(monkeypatch):
     return seen
 
 
-def test_auto_takes_the_cheapest_path(equation, taken):
+def test_auto_takes_the_cheapest_path(taken):
     A, B, C = equation(np.linspace(1, 2, 300), np.linspace(0, 1, 5))
     assert cheapest_path(300, 5) == "tridiagonal"
     np.testing.assert_array_equal(solve(A, B, C).value, solve(A, B, C, path="tridiagonal").value)
@@ -55,7 +56,7 @@ def test_auto_takes_the_cheapest_path(equation, taken):
 
 
 @pytest.mark.parametrize("which", ["mixed dtypes", "integers", "tensors", "batch of A"])
-def test_auto_leaves_to_the_eigen_path_what_LAPACK_cannot_reduce(equation, taken, which):
+def test_auto_leaves_to_the_eigen_path_what_LAPACK_cannot_reduce(taken, which):
     A, B, C = equation(np.linspace(1, 2, 300), np.linspace(0, 1, 5))
     if which == "mixed dtypes":
         A = A.astype(np.float32)
@@ -72,7 +73,7 @@ def test_auto_leaves_to_the_eigen_path_what_LAPACK_cannot_reduce(equation, taken
     assert float(abs(residual).max()) < (1e-5 if which == "mixed dtypes" else 1e-12)
 
 
-def test_an_unknown_path_is_refused_in_one_line(equation):
+def test_an_unknown_path_is_refused_in_one_line():
     with pytest.raises(
         ValueError, match="`path` must be one of auto, eigen, tridiagonal; got 'half'"
     ):

@@ -58,11 +58,6 @@ def test_without_shuffling_neighbors_in_sorted_order_go_together():
     assert held_out_classes(ClassKFold(2), y) == [{"a", "b", "c"}, {"d", "e"}]
 
 
-def test_balance_is_in_classes_not_in_samples():
-    y = [0] * 50 + [1, 2, 3]
-    assert held_out_classes(ClassKFold(2), y) == [{0, 1}, {2, 3}]
-
-
 def test_shuffling_is_reproducible_and_does_shuffle():
     y = np.arange(40)
     first = held_out_classes(ClassKFold(4, shuffle=True, random_state=1), y)

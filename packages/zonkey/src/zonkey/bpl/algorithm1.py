@@ -119,15 +119,18 @@ def learn(
             converged |= active & (change <= tol)
             active = active & (change > tol)
         W = problem.result(state)
-    none = np.empty((0, *problem.shape))
+
+    def stack(steps: list[Any], dtype: type) -> np.ndarray:
+        return np.array(steps, dtype).reshape(len(steps), *problem.shape)
+
     return Course(
         W,
-        np.array(changes) if changes else none,
-        np.array(used) if used else none,
+        stack(changes, float),
+        stack(used, float),
         objective,
         statuses,
         converged=bool(converged.all()),
-        indefinite=np.array(indefinite, bool) if indefinite else none.astype(bool),
+        indefinite=stack(indefinite, bool),
     )
 
 

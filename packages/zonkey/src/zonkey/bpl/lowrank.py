@@ -32,6 +32,7 @@ from .sylvester import (
     path_cost,
     solve,
     spectrum_stats,
+    to_bases,
 )
 from .symmetric import Factor
 
@@ -115,8 +116,8 @@ class UpdatedFactor:
         stats = spectrum_stats(base, B)
         if stats.smallest <= near_singular_level(base.values, stats.scale):
             return None  # it may be positive by rounding only
-        R = _rows(base, B, C)
-        Z = None if start is None else _rows(base, B, start)
+        R = to_bases(base, B, C)
+        Z = None if start is None else to_bases(base, B, start)
         operator = Operator(base.values[None, :] + B.values[:, None], self._G, weights)
         Z, steps, converged = conjugate_gradients(operator, R, Z, 32 * epsilon(R))
         status = Status.SOLVED if converged else Status.NOT_CONVERGED
@@ -442,8 +443,3 @@ def _ratio(a: Array, b: Array) -> Array:
     xp = namespace(a)
     solved = b == 0
     return xp.where(solved, xp.zeros_like(a), a / xp.where(solved, xp.ones_like(b), b))
-
-
-def _rows(A: Factor, B: Factor, C: Array) -> Array:
-    """Return V'C'U: each system is a contiguous row, so that inner products cost a fifth."""
-    return B.to_basis(namespace(C).matrix_transpose(A.to_basis(C)))
