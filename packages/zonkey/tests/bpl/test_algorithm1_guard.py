@@ -119,19 +119,6 @@ def test_without_the_guard_steps_are_as_printed_and_indefinite_ones_are_counted(
     assert len(counts) > 1
 
 
-@pytest.mark.parametrize("mu", [0.2, 0.5])
-def test_the_guard_changes_nothing_where_the_equation_stays_definite(mu):
-    problem = random_problem(7, n=90, q=3)
-    W0 = initial_projection(problem, 0.05)
-    settings = {"alpha": 0.2, "mu": mu, "tol": 0.0}
-    with_guard, without = (
-        learn(compete(problem, beta=0.05), W0, **settings, guard=guard) for guard in (True, False)
-    )
-    assert not without.indefinite.any()
-    assert with_guard.mu.tolist() == [mu] * 5
-    np.testing.assert_array_equal(with_guard.W, without.W)
-
-
 def test_the_guard_first_looks_at_the_features_of_the_seen_classes(monkeypatch):
     problem = one_sided_problem()
     competition = compete(problem)
@@ -163,14 +150,6 @@ def test_the_guard_keeps_the_projection_bounded_where_the_printed_one_explodes()
     np.testing.assert_allclose(solution.value, path.W, rtol=1e-10)
     assert np.linalg.norm(path.W) <= np.linalg.norm(C) / beta
     assert np.linalg.norm(path.W) < 10 * np.linalg.norm(W0)
-
-
-def test_the_guard_acts_on_one_step_and_leaves_the_objective_as_asked():
-    problem = random_problem(0)
-    W0 = initial_projection(problem, 0.01)
-    path = learn(compete(problem), W0, alpha=0.5, mu=0.9, tol=0.0)
-    assert path.mu.tolist() == [0.45, 0.9, 0.9, 0.9, 0.9]
-    assert path.objective[0] == pytest.approx(reference.erplobj(problem, W0, 0.5, 0.9, 0.01, 1e-3))
 
 
 def test_the_guard_gives_up_competition_where_nothing_else_helps():
