@@ -8,7 +8,7 @@ from safetensors.numpy import load_file
 
 from zonkey.bpl.frame import BaseClasses
 from zonkey.bpl.moments import Moments
-from zonkey.bpl.projection import NormalEquations, bidirectional_projection, reverse_projection
+from zonkey.bpl.projection import NormalEquations, directed_projection
 from zonkey.prototypes import Prototypes
 
 RNG = np.random.default_rng(0)
@@ -118,16 +118,16 @@ def test_equations_need_it_in_the_forward_direction_only():
     without, whole = (NormalEquations.from_moments(gathered(scatter)) for scatter in (False, True))
     np.testing.assert_array_equal(without.B0, whole.B0)
     np.testing.assert_array_equal(without.C0, whole.C0)
-    expected = reverse_projection(whole, 0.3).value
-    np.testing.assert_array_equal(reverse_projection(without, 0.3).value, expected)
+    expected = directed_projection(whole, 0.3, 0.0).value
+    np.testing.assert_array_equal(directed_projection(without, 0.3, 0.0).value, expected)
     Y_u = RNG.normal(size=(2, 3))
     frames = [BaseClasses(gathered(s)).frame(Y_u, rotate=False) for s in (False, True)]
-    found = [frame.lift(reverse_projection(frame.equations, 0.2).value) for frame in frames]
+    found = [frame.lift(directed_projection(frame.equations, 0.2, 0.0).value) for frame in frames]
     np.testing.assert_array_equal(*found)
     for ask in (
         lambda: without.A0,
         lambda: without.factor,
-        lambda: bidirectional_projection(without, 0.3),
+        lambda: directed_projection(without, 0.3, 0.5),
         lambda: BaseClasses(gathered(False)).frame(Y_u),
     ):
         with pytest.raises(ValueError, match=REFUSED):

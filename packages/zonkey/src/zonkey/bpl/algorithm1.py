@@ -46,23 +46,12 @@ OnStep = Callable[[int, float, float], None]
 class Course:
     """The projection found, and the steps that led to it.
 
-    Attributes
-    ----------
-    W : array of shape (d, k)
-        For episodes, the mean over the episodes of each task, shape (T, d, k).
-    changes : ndarray of shape (n_steps, ...)
-        Relative change of W per step; NaN after an episode has ended.
-    mu : ndarray of shape (n_steps, ...)
-        mu per step, smaller than requested if the guard lowered it.
-    indefinite : ndarray of shape (n_steps, ...)
-        Whether the equation of a step was indefinite; never with the guard.
-    objective : list of float
-        F at W^(0) and after every step, all with the requested alpha: values with different
-        alpha_t would not compare. Empty for episodes.
-    statuses : set of Status
-        Of all equations solved.
-    converged : bool
-        Whether the last change was at most `tol`.
+    W is (d, k); for episodes, (T, d, k), the mean over the episodes of each task. Arrays (n_steps,
+    ...) have the relative change of W per step, NaN after an episode has ended; mu, smaller than
+    requested if the guard lowered it; and whether the equation was indefinite, never with the
+    guard. `objective` is F at W^(0) and after every step, all with the requested alpha: values with
+    different alpha_t would not compare. It is empty for episodes. `statuses` are those of all
+    equations solved; `converged` says whether the last change was at most `tol`.
     """
 
     W: Array
@@ -146,17 +135,9 @@ class _Iterate:
 class Algorithm1(ABC):
     """Fixed data of Algorithm 1, and the steps that `learn` takes with it.
 
-    Parameters
-    ----------
-    equations : NormalEquations
-        A0, B0, C0 of the seen samples.
-    synthesized : Synthesized
-        X_g and the class each sample was made for.
-    Y_u : array of shape (..., q, k)
-    beta : float
-    tie_tol : float
-        epsilon of Eqs. 16 (subgrad01) and 17 (subgrad11).
-    rule : {"second-best", "assigned", None}
+    `equations` has A0, B0 and C0 of the seen samples, `synthesized` has X_g and the class each
+    sample was made for, Y_u is (..., q, k). `tie_tol` is epsilon of Eqs. 16 (subgrad01) and 17
+    (subgrad11).
     """
 
     has_objective = False
@@ -326,14 +307,8 @@ def C_hat_rows(C0_rows: Array, Y_u: Array, delta: Shares, alpha: float) -> Array
 class Sides:
     """The questions of the guard about the operator W -> A-hat W + W B-hat.
 
-    Attributes
-    ----------
-    B_hat : callable
-        From class weights to B-hat.
-    least_of_A : float
-        Lower bound of the eigenvalues of A-hat.
-    A_is_at_least : callable
-        Whether no eigenvalue of A-hat is below a number; asked if the bound does not decide.
+    `B_hat` takes class weights to B-hat. `least_of_A` is a lower bound of the eigenvalues of A-hat.
+    If it does not decide, `A_is_at_least` says whether no eigenvalue of A-hat is below a number.
     """
 
     B_hat: Callable[[Any], Array]

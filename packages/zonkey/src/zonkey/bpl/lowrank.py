@@ -55,14 +55,8 @@ _LOWEST = 64  # directions of A that decide most questions about its smallest ei
 class UpdatedFactor:
     """The family s A + c I + F diag(w) F' for a fixed A and F.
 
-    Parameters
-    ----------
-    A : array of shape (d, d) or (d,)
-        The matrix, or its diagonal if A is diagonal; used if a direct solve is cheaper.
-    factor : Factor
-        Eigendecomposition of A.
-    F : array of shape (d, r)
-        Columns of the update.
+    `A` (d x d), or its diagonal (d) if it is diagonal, is used if a direct solve is cheaper than
+    its eigendecomposition `factor`. F (d x r) has the columns of the update.
     """
 
     def __init__(self, A: Array, factor: Factor, F: Array) -> None:
@@ -193,12 +187,8 @@ class SharedInverse:
 
         z_j = (r_j - v_j G') / D_j,   v_j = (r_j / D_j) G S_j^-1,   S_j = I + G' diag(D_j)^-1 G.
 
-    Parameters
-    ----------
-    D : array of shape (T, k, d)
-        Diagonals, one row per system. Entries may be negative, but not zero.
-    G : array of shape (T, d, r)
-        Columns of the update.
+    D (T, k, d) holds diagonals, one row per system; entries may be negative, but not zero. G (T, d,
+    r) holds the columns of the update.
     """
 
     def __init__(self, D: Array, G: Array) -> None:
@@ -231,16 +221,11 @@ class SharedInverse:
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """Z -> D * Z + Z G diag(w) G' + Y' diag(e) Y Z, for D (k x d) and w >= 0.
+    """Z -> D * Z + Z G diag(w) G' + Y' diag(e) Y Z, for w >= 0.
 
-    Conjugate gradients need a positive D. Each row of Z is a separate system, unless the last term
-    couples them. Leading axes of any array are further problems.
-
-    Attributes
-    ----------
-    diagonal : array of shape (..., k, d)
-    G, w : arrays of shape (..., d, r) and (..., r)
-    Y, e : arrays of shape (..., q, k) and (..., q), default=None
+    The diagonal D is (..., k, d); G and w are (..., d, r) and (..., r), Y and e (..., q, k) and
+    (..., q). Leading axes of any array are further problems. Conjugate gradients need a positive D.
+    Each row of Z is a separate system, unless the last term couples them.
     """
 
     diagonal: Array

@@ -61,18 +61,10 @@ class Status(Enum):
 class Stats:
     """Spectrum of the operator W -> A W + W B; for a batch, the extremes over all equations.
 
-    Attributes
-    ----------
-    smallest : float
-        min(lam) + min(omega). If positive, W is the unique minimizer of the quadratic whose
-        gradient the equation is; otherwise W is a saddle point. After a low-rank update this
-        is a lower bound.
-    gap : float
-        min over i, j of |lam_i + omega_j|, the distance to a singular equation.
-    scale : float
-        max over i, j of |lam_i + omega_j|.
-    iterations : int
-        Steps of conjugate gradients; 0 for a direct solve.
+    `smallest` is min(lam) + min(omega). If positive, W is the unique minimizer of the quadratic
+    whose gradient the equation is; otherwise W is a saddle point. After a low-rank update it is a
+    lower bound. `gap` is min |lam_i + omega_j|, the distance to a singular equation, and `scale`
+    the maximum. `iterations` are steps of conjugate gradients; 0 for a direct solve.
     """
 
     smallest: float

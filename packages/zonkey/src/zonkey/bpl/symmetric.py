@@ -73,14 +73,9 @@ class Factor:
 class Tridiagonal:
     """A symmetric NumPy matrix as Q T Q', T tridiagonal and Q a product of reflectors.
 
-    Attributes
-    ----------
-    diagonal, off_diagonal : arrays of shape (d,) and (d - 1,)
-        T.
-    extremes : array of shape (2,)
-        Smallest and largest eigenvalue.
-    blocks : tuple of pairs (V, S)
-        Q is the product of all I - V S V'. V stores only its last, nonzero rows.
+    T has `diagonal` (d) and `off_diagonal` (d - 1); `extremes` are the smallest and the largest
+    eigenvalue. Q is the product of all I - V S V' of the `blocks`; V stores only its last, nonzero
+    rows.
     """
 
     diagonal: np.ndarray
