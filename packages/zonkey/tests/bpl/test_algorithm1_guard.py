@@ -10,7 +10,6 @@ from reference import (
     initial_projection,
     linearized,
     random_problem,
-    smallest,
     solved,
     summed,
     weights_at,
@@ -18,7 +17,6 @@ from reference import (
 from scipy.linalg import solve_sylvester
 from scipy.optimize import brentq
 
-from zonkey.bpl import algorithm1
 from zonkey.bpl.algorithm1 import Competition, learn
 
 
@@ -117,17 +115,6 @@ def test_without_the_guard_steps_are_as_printed_and_indefinite_ones_are_counted(
         np.testing.assert_allclose(path.W, W, rtol=1e-6, atol=1e-8 * np.abs(W).max())
         counts.add(sum(expected))
     assert len(counts) > 1
-
-
-def test_the_guard_first_looks_at_the_features_of_the_seen_classes(monkeypatch):
-    problem = one_sided_problem()
-    competition = compete(problem)
-    _, eta, xi = weights_at(competition, initial_projection(problem, 0.01))
-    asked = []
-    monkeypatch.setattr(algorithm1, "lower_mu", lambda *given: asked.append(given[-1]))
-    competition.safe_mu(*summed(competition, eta, xi), 0.9, 0.95)
-    least = smallest(competition.A_hat(summed(competition, 0 * eta), 0.9))
-    assert [sides.least_of_A for sides in asked] == [pytest.approx(least, rel=1e-9)]
 
 
 def test_the_guard_keeps_the_projection_bounded_where_the_printed_one_explodes():

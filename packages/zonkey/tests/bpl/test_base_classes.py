@@ -39,8 +39,7 @@ def test_equations_and_frames_share_one_decomposition(monkeypatch):
     assert sorted(shapes) == [(5, 5), (7, 7)]
 
 
-@pytest.mark.parametrize("forward", [0.0, 0.4, 1.0])
-@pytest.mark.parametrize("rotate", [True, False])
+@pytest.mark.parametrize(("rotate", "forward"), [(True, 0.4), (False, 0.0), (False, 0.4)])
 def test_a_single_equation_keeps_no_decomposition_unless_it_is_asked_for(forward, rotate):
     problem = uneven(9)
     base = BaseClasses(problem.moments())
@@ -73,85 +72,60 @@ def test_a_twin_under_other_prototypes_shares_the_decomposition_alone(monkeypatc
     assert shapes.count((6, 6)) == 2  # of the twins, and of the one alone
 
 
-class TestFrames:
-    def test_a_class_without_samples_is_no_base_class(self):
-        problem = random_few_shot(8, k=12, p=5)
-        kept = problem.labels != 2
-        moments = Moments.from_arrays(
-            problem.X[kept], problem.labels[kept], problem.moments().prototypes
-        )
-        base = BaseClasses(moments)
-        assert base.prototypes.labels.tolist() == [0, 1, 3, 4]
-        np.testing.assert_array_equal(base.prototypes.matrix, problem.Y_s[[0, 1, 3, 4]])
-        assert base.frame(problem.Y_u).V.shape == (12, 8)
-        assert len(base.samples) == 4
-
-    def test_samples_are_those_kept_in_the_coordinates_of_the_frame(self):
-        problem = random_few_shot(9, k=12)
-        base = BaseClasses(problem.moments())
-        U = base.frame(problem.Y_u).U
-        assert len(base.samples) == 5
-        for j, there in enumerate(base.samples):
-            own = problem.X[problem.labels == j]
-            order = np.lexsort(np.round(there @ U.T, 8).T)
-            expected = own[np.lexsort(np.round(own, 8).T)]
-            np.testing.assert_allclose((there @ U.T)[order], expected, atol=1e-12)
+def test_base_classes_are_those_with_samples():
+    problem = random_few_shot(8, k=12, p=5)
+    kept = problem.labels != 2
+    X, labels = problem.X[kept], problem.labels[kept]
+    base = BaseClasses(Moments.from_arrays(X, labels, problem.moments().prototypes))
+    assert base.prototypes.labels.tolist() == [0, 1, 3, 4]
+    np.testing.assert_array_equal(base.prototypes.matrix, problem.Y_s[[0, 1, 3, 4]])
+    frame = base.frame(problem.Y_u)
+    assert frame.V.shape == (12, 8)
+    # Their samples are in the coordinates of the frame.
+    for j, there in zip((0, 1, 3, 4), base.samples, strict=True):
+        here, own = there @ frame.U.T, X[labels == j]
+        order, expected = (np.lexsort(np.round(rows, 8).T) for rows in (here, own))
+        np.testing.assert_allclose(here[order], own[expected], atol=1e-12)
 
 
-class TestRemembered:
-    @pytest.fixture
-    def base(self):
-        return BaseClasses(uneven(7).moments())
+@pytest.fixture
+def base():
+    return BaseClasses(random_few_shot(1).moments())
 
-    @pytest.mark.parametrize(
-        "value",
-        [
-            pytest.param([], id="empty list"),
-            pytest.param(0.0, id="zero"),
-            pytest.param(float("nan"), id="NaN"),
-            pytest.param(np.zeros(3), id="array"),
-            pytest.param(None, id="None"),
-        ],
-    )
-    def test_a_value_is_made_once_and_stays_the_same_object(self, base, value):
-        calls = []
+
+def test_a_value_is_made_once_and_stays_the_same_object(base):
+    calls = []
+    for key, value in enumerate([[], 0.0, float("nan"), np.zeros(3), None]):
         for _ in range(3):
-            assert base.remember("a", lambda: calls.append(1) or value) is value
-        assert calls == [1]
-
-    def test_keys_are_told_apart_by_value(self, base):
-        number = count()
-        keys = [("raw", 0.1, "class"), ("raw", 0.1, "sample"), ("raw", 0.2, "class"), "raw"]
-        assert [base.remember(key, lambda: next(number)) for key in keys] == [0, 1, 2, 3]
-        equal = [("raw", 0.1, "class"), "raw"]
-        assert [base.remember(key, lambda: next(number)) for key in equal] == [0, 3]
-
-    def test_the_last_eight_are_kept(self, base):
-        made = []
-
-        def ask(key):
-            return base.remember(key, lambda: made.append(key) or object())
-
-        first = [ask(key) for key in range(8)]
-        assert [ask(key) for key in range(8)] == first
-        assert made == list(range(8))
-        ask(8)
-        assert [ask(key) for key in range(1, 8)] == first[1:]
-        assert made == list(range(9))
-        assert ask(0) is not first[0]
-        assert made == [*range(9), 0]
-
-    def test_what_failed_is_tried_again(self, base):
-        def fail():
-            raise ValueError("no")
-
-        with pytest.raises(ValueError, match="no"):
-            base.remember("a", fail)
-        assert base.remember("a", lambda: 3) == 3
+            assert base.remember(key, lambda v=value: calls.append(1) or v) is value
+    assert calls == [1] * 5
+    number = count()  # keys are told apart by value
+    keys = [("raw", 0.1, "class"), ("raw", 0.1, "sample"), "raw", ("raw", 0.1, "class"), "raw"]
+    assert [base.remember(key, lambda: next(number)) for key in keys] == [0, 1, 2, 0, 2]
 
 
-def test_copies_share_all_and_what_was_remembered_is_not_pickled():
-    base = BaseClasses(random_few_shot(1).moments())
+def test_the_last_eight_are_kept(base):
+    made = []
+
+    def ask(key):
+        return base.remember(key, lambda: made.append(key) or object())
+
+    first = [ask(key) for key in range(8)]
+    assert [ask(key) for key in range(8)] == first
+    ask(8)
+    assert [ask(key) for key in range(1, 8)] == first[1:]
+    assert made == list(range(9))
+    assert ask(0) is not first[0]
+    assert made == [*range(9), 0]
+
+
+def test_what_failed_is_tried_again(base):
+    with pytest.raises(ZeroDivisionError):
+        base.remember("a", lambda: 1 / 0)
+    assert base.remember("a", lambda: 3) == 3
+
+
+def test_copies_share_all_and_what_was_remembered_is_not_pickled(base):
     base.remember("large", lambda: np.zeros(10**6))
     again = pickle.loads(pickle.dumps(base))
     assert again.moments.fingerprint() == base.fingerprint()
@@ -161,9 +135,7 @@ def test_copies_share_all_and_what_was_remembered_is_not_pickled():
     assert again.remember("large", lambda: "made again") == "made again"
 
 
-def test_of_two_that_were_made_at_the_same_time_one_is_kept():
-    base = BaseClasses(random_few_shot(1).moments())
-
+def test_of_two_that_were_made_at_the_same_time_one_is_kept(base):
     def slow():
         base.remember("key", lambda: "first")
         return "second"

@@ -127,15 +127,6 @@ def test_every_step_is_the_longest_of_its_kind_that_passes_the_armijo_test(step_
     assert len(path.changes) == 12
 
 
-def test_a_short_step_follows_the_plain_gradient():
-    problem = random_problem(10)
-    objective, W = objective_of(problem), random_projection(problem)
-    path = minimize_entropy(objective, W, step_size=1e-4, max_iter=1)
-    L, _ = objective.curvature()
-    plain = W - 1e-4 / L * gradient_of(objective, W)
-    np.testing.assert_allclose(path.W - W, plain - W, atol=2e-4 * np.abs(plain - W).max())
-
-
 @pytest.mark.parametrize("tol", [1e-2, 1e-6])
 def test_converged_means_that_the_gradient_has_shrunk_to_tol(tol):
     problem = random_problem(6)

@@ -17,24 +17,6 @@ OF_BASE = {label: P.prototypes[label] for label in P.seen}
 
 
 @pytest.mark.parametrize("synthesis", SYNTHESES)
-def test_saved_moments_are_all_that_is_needed_of_the_base_classes(tmp_path, synthesis):
-    features, saved = tmp_path / "features.npy", tmp_path / "base.moments"
-    np.save(features, P.X)
-    rows = np.load(features, mmap_mode="r")
-    moments = Moments(OF_BASE)
-    for start in range(0, len(rows), 20):
-        moments.update(rows[start : start + 20], P.y[start : start + 20])
-    moments.save(saved)
-    del rows, moments
-    features.unlink()
-    loaded = Moments.load(saved)
-    saved.unlink()
-    model = fitted(base=loaded, prototypes=NOVEL, synthesis=synthesis)
-    assert_same_model(model, fitted(synthesis=synthesis))
-    assert_array_equal(model.seen_classes_, P.seen)
-
-
-@pytest.mark.parametrize("synthesis", SYNTHESES)
 def test_one_base_serves_several_support_sets_in_any_order(synthesis):
     kept = BaseClasses(BASE)
     for part in (slice(0, 4), slice(3, 11), slice(0, 4)):

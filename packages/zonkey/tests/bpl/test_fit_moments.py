@@ -45,31 +45,6 @@ def test_from_gathered_moments(parameters):
     assert_allclose(model.projection_, expected.projection_, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("parameters", [{}, {"synthesis": None}, {"direction": "forward"}], ids=str)
-def test_one_set_of_moments_serves_another_semantic_space(parameters):
-    moments = prepared().gather(P.X, P.y)
-    before = moments.C0.copy()
-    model = prepared(prototypes=OTHER_SPACE, **parameters)
-    assert_same_model(
-        model.fit_moments(moments),
-        prepared(prototypes=OTHER_SPACE, **parameters).fit(P.X, P.y),
-    )
-    assert_array_equal(moments.C0, before)
-
-
-def test_further_unseen_classes_may_be_added_to_old_moments():
-    few = P.without(P.unseen[0])
-    moments = prepared(prototypes=few).gather(P.X, P.y)
-    assert_same_model(prepared().fit_moments(moments), prepared().fit(P.X, P.y))
-
-
-def test_without_own_prototypes_those_of_the_moments_count():
-    moments = prepared().gather(P.X, P.y)
-    model = prepared(prototypes=None).fit_moments(moments)
-    assert_same_model(model, prepared().fit(P.X, P.y))
-    assert model.prototypes is None
-
-
 def test_raw_samples_are_kept_only_where_they_will_be_perturbed():
     assert prepared().gather(P.X, P.y).n_reserve == 64
     assert prepared(n_synthetic=100).gather(P.X, P.y).n_reserve == 100

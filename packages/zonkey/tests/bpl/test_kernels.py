@@ -80,13 +80,6 @@ def test_any_shape_gives_the_formulas_and_a_kernel(seed, kind, n, m, k, gamma, d
     np.testing.assert_allclose(single, K[:n, n : n + m], rtol=0, atol=1e-4 * np.abs(K).max())
 
 
-def test_arccos_where_the_angle_is_known():
-    Y = np.array([[3.0, 4.0], [-4.0, 3.0], [-6.0, -8.0], [0.0, 0.0]])
-    got = kernel_matrix("arccos", Y[:1], Y)
-    assert_close(got, [[25.0, 25 / np.pi, 0.0, 0.0]], 1e-15)
-    assert got[0, 3] == 0
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_arccos_of_vectors_in_line_stays_in_its_domain(dtype):
     Y, _ = drawn(3, n=200, k=7, dtype=dtype)

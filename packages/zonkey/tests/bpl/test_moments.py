@@ -170,9 +170,8 @@ def test_other_prototypes_keep_samples_and_their_limits():
         np.testing.assert_array_equal(moved.samples_of(label), whole.samples_of(label))
 
 
-@pytest.mark.parametrize("n", [60, 20_000])
-def test_float32_is_summed_in_float64(n):
-    rng = np.random.default_rng(2)
+def test_float32_is_summed_in_float64():
+    rng, n = np.random.default_rng(2), 20_000
     X32 = (1000 + rng.random((n, 3))).astype(np.float32)
     y = np.array(LABELS)[rng.integers(0, 4, n)]
     single, double = gathered(X32, y, n_reserve=6), gathered(X32.astype(float), y, n_reserve=6)
@@ -240,8 +239,8 @@ INVALID = {
 }
 
 
-@pytest.mark.parametrize("case", INVALID)
 @pytest.mark.parametrize("used", [False, True], ids=["fresh", "used"])
+@pytest.mark.parametrize("case", INVALID)
 def test_an_invalid_update_changes_nothing(case, used):
     X, y, error, message = INVALID[case]
     moments = gathered(*drawn(0, 20)) if used else Moments(PROTOTYPES)
@@ -321,20 +320,6 @@ def test_an_empty_chunk_is_no_news_but_for_the_features(prototypes):
     assert repr(moments).startswith("Moments(0 samples x 2, 0 of")
 
 
-def test_degenerate_prototypes_and_shapes():
-    one = Moments.from_arrays([[2.0]], ["only"], {"only": [3.0]})
-    assert (one.A0.tolist(), one.B0.tolist(), one.C0.tolist()) == ([[4.0]], [[9.0]], [[6.0]])
-    X = np.random.default_rng(0).normal(size=(2, 9))  # more features than samples
-    zero = Moments.from_arrays(X, ["a", "b"], {"a": [0.0, 0.0], "b": [0.0, 0.0]})
-    assert np.linalg.matrix_rank(zero.A0) == 2
-    assert not zero.B0.any()
-    assert not zero.C0.any()
-    same = Moments.from_arrays(X, ["a", "b"], {"a": [1.0, 2.0], "b": [1.0, 2.0]})
-    assert same.B0.tolist() == [[2.0, 4.0], [4.0, 8.0]]
-    np.testing.assert_allclose(same.C0, np.outer(X.sum(axis=0), [1.0, 2.0]))
-    np.testing.assert_array_equal(same.samples_of("b"), X[1:])
-
-
 STORED = {
     "strings": lambda: gathered(*drawn(0, 60), n_reserve=3, seed=5),
     "integers": lambda: Moments.from_arrays(np.eye(4), [3, 1, 1, 3], {1: [1], 2: [2], 3: [3]}),
@@ -351,10 +336,9 @@ def _half():
 
 
 @pytest.mark.parametrize("case", STORED)
-@pytest.mark.parametrize("kind", [str, lambda path: path], ids=["str", "Path"])
-def test_what_is_saved_is_loaded(case, kind, tmp_path):
-    moments, path = STORED[case](), kind(tmp_path / "moments of mine")
-    moments.save(path)
+def test_what_is_saved_is_loaded(case, tmp_path):
+    moments, path = STORED[case](), tmp_path / "moments of mine"
+    moments.save(str(path))
     again = Moments.load(path)
     assert state(again) == state(moments)
     assert again.prototypes == moments.prototypes

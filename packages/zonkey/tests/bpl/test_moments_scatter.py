@@ -66,13 +66,6 @@ def test_all_but_the_scatter_stays_the_same(place, how):
     np.testing.assert_array_equal(numpy(wholes[0].class_sums), before)  # of which those are copies
 
 
-def test_it_is_there_unless_told_otherwise():
-    assert Moments(PROTOTYPES).scatter is True
-    assert Moments.from_arrays(X, Y, PROTOTYPES).scatter is True
-    assert Moments.from_arrays(X, Y, PROTOTYPES, scatter=False).scatter is False
-    np.testing.assert_allclose(gathered(True).A0, X.T @ X, rtol=1e-12)
-
-
 def test_it_is_refused_before_there_is_any_sample():
     fresh = Moments(PROTOTYPES, scatter=False)
     with pytest.raises(ValueError, match=REFUSED):

@@ -118,13 +118,16 @@ def test_one_decomposition_serves_many_fits_on_large_features(parameters):
 )
 @pytest.mark.parametrize("synthesis", ["perturb", None])
 def test_prototypes_of_the_estimator_take_the_place_of_those_of_the_base(parameters, synthesis):
-    base = BaseClasses(gathered())
+    moments = gathered()
+    base = BaseClasses(moments)
     before = prepared().fit_moments(base).projection_
-    model = prepared(synthesis=synthesis, **parameters).fit_moments(base)
     own = P.prototypes if parameters["prototypes"] is None else parameters["prototypes"]
     expected = prepared(synthesis=synthesis, **(parameters | {"prototypes": own}))
-    assert_same_model(model, expected.fit(P.X, P.y))
-    assert_array_equal(prepared().fit_moments(base).projection_, before)
+    expected.fit(P.X, P.y)
+    for source in (base, moments):
+        model = prepared(synthesis=synthesis, **parameters).fit_moments(source)
+        assert_same_model(model, expected)
+        assert_array_equal(prepared().fit_moments(source).projection_, before)
 
 
 def test_raw_samples_are_drawn_once_for_all_weights(monkeypatch):

@@ -73,21 +73,6 @@ def test_sums_of_any_shape_in_any_number_of_parts(seed, d, k, q, n_g, tie_tol, n
         assert_naive(problem, W, tie_tol, "second-best")
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_classes_that_all_tie_share_every_sample(monkeypatch, rule):
-    in_small_blocks(monkeypatch)
-    problem = random_problem(2)
-    W = np.random.default_rng(0).normal(size=(7, 4))
-    arguments = W, problem.X_g, np.ones((50, 4)), problem.targets
-    eta, xi = competing_shares(*arguments, rule=rule, tie_tol=1e-6)
-    if rule != "assigned":
-        np.testing.assert_allclose(eta.of_classes, 20 / 50)
-        np.testing.assert_allclose(eta.features[49], problem.X_g.sum(axis=0) / 50)
-    np.testing.assert_allclose(eta.of_samples, 1)
-    assert not xi.of_samples.any()
-    assert not xi.features.any()
-
-
 def test_the_projection_of_a_failed_step_gives_no_weight():
     problem = random_problem(3)
     W = np.full((7, 4), np.nan)

@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from reference import generate
 
 from zonkey.bpl.synthesis import (
-    draw,
     perturb,
     raw_material,
-    samples_per_neighbor,
     synthesize,
 )
 
@@ -121,37 +119,10 @@ def test_sources_targets_and_counts_for_any_shape(
         assert uses.max() - uses.min() <= 1
 
 
-@pytest.mark.parametrize(
-    ("n_synthetic", "n_neighbors", "per", "expected"),
-    [
-        (15, 3, "class", [5, 5, 5]),
-        (15, 3, "neighbor", [15, 15, 15]),
-        (16, 3, "class", [6, 5, 5]),
-        (17, 3, "class", [6, 6, 5]),
-        (2, 3, "class", [1, 1, 0]),
-        (2, 3, "neighbor", [2, 2, 2]),
-        (7, 1, "class", [7]),
-        (0, 2, "class", [0, 0]),
-    ],
-)
-def test_both_readings_of_the_number_of_samples(n_synthetic, n_neighbors, per, expected):
-    assert samples_per_neighbor(n_synthetic, n_neighbors, per) == expected
-
-
 def test_neighbors_at_the_same_distance_come_in_their_own_order():
     W, Y_u, _, samples = material(3)
     made = run((W, Y_u, np.ones((5, 4)), samples), n_neighbors=2, n_synthetic=3)
     assert Counter(made.sources.tolist()) == {0: 6, 1: 3}
-
-
-@settings(deadline=None, max_examples=25)
-@given(n=st.integers(1, 20), wanted=st.integers(0, 60), seed=st.integers(0, 1000))
-def test_draw_uses_positions_equally_often_up_to_one(n, wanted, seed):
-    drawn = draw(n, wanted, np.random.default_rng(seed))
-    uses = np.bincount(drawn, minlength=n)
-    assert drawn.shape == (wanted,)
-    assert len(uses) == n
-    assert uses.max() - uses.min() <= 1
 
 
 def test_no_samples_asked_for_gives_none():

@@ -175,22 +175,6 @@ class Penalizes(Fast):
         return super().decision_function(X) - self.seen_penalty_ * factors
 
 
-class IgnoresItsPenalty(Penalizes):
-    factor_of_seen = 0.0
-
-
-class FavorsSeenClasses(Penalizes):
-    factor_of_seen = -1.0
-
-
-class HalvesItsPenalty(Penalizes):
-    factor_of_seen = 0.5
-
-
-class PenalizesAll(Penalizes):
-    factor_of_unseen = 1.0
-
-
 class WithWorth(Penalizes):
     """Keeps the contract of estimators with a parameter `worth`: half of the penalty is enough."""
 
@@ -210,18 +194,6 @@ class WithWorth(Penalizes):
         return super().fit(X, y)
 
 
-class IgnoresItsPenaltyWithWorth(WithWorth):
-    factor_of_seen = 0.0
-
-
-class DoublesItsPenaltyWithWorth(WithWorth):
-    factor_of_seen = 2.0
-
-
-class PenalizesAllWithWorth(WithWorth):
-    factor_of_unseen = 0.5
-
-
 class DropsUnknownLabelsWithWorth(WithWorth):
     def fit(self, X, y):
         known = np.isin(y, list(self.prototypes))
@@ -233,6 +205,12 @@ class NeedsNoPrototypeWithWorth(WithWorth):
         if not np.isin(y, list(self.prototypes)).any():
             return self
         return super().fit(X, y)
+
+
+def penalizing(kind, of_seen, of_unseen):
+    """Return a class that multiplies its penalty by these factors."""
+    factors = {"factor_of_seen": of_seen, "factor_of_unseen": of_unseen}
+    return type(f"{kind.__name__}By{of_seen}And{of_unseen}", (kind,), factors)
 
 
 class TakesAnyPenalty(Fast):
@@ -310,13 +288,19 @@ BREACHES = [
     (RanksBackwards, "check_predict_proba"),
     (WidensProbabilities, "check_predict_proba"),
     (HidesOneOfTwo, "check_predict_proba"),
-    (IgnoresItsPenalty, "check_seen_penalty"),
-    (FavorsSeenClasses, "check_seen_penalty"),
-    (HalvesItsPenalty, "check_seen_penalty"),
-    (PenalizesAll, "check_seen_penalty"),
-    (IgnoresItsPenaltyWithWorth, "check_seen_penalty"),
-    (DoublesItsPenaltyWithWorth, "check_seen_penalty"),
-    (PenalizesAllWithWorth, "check_seen_penalty"),
+    # No penalty, a bonus, half of it, and one for all classes; of those with `worth`, twice of it.
+    *(
+        (penalizing(*factors), "check_seen_penalty")
+        for factors in [
+            (Penalizes, 0.0, 0.0),
+            (Penalizes, -1.0, 0.0),
+            (Penalizes, 0.5, 0.0),
+            (Penalizes, 1.0, 1.0),
+            (WithWorth, 0.0, 0.0),
+            (WithWorth, 2.0, 0.0),
+            (WithWorth, 0.5, 0.5),
+        ]
+    ),
     (TakesAnyPenalty, "check_seen_penalty"),
     (LearnsAnew, "check_with_classes"),
     (AcceptsAClassTwice, "check_with_classes"),

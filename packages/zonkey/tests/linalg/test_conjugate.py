@@ -87,25 +87,6 @@ def test_the_solution_is_that_of_the_dense_system(q, batch, tol):
     assert conjugate_gradients(operator, R, expected, max(tol, 1e-12))[1] == 0
 
 
-@both_couplings
-def test_axes_of_a_few_arrays_are_shared_by_all_problems(q):
-    operator, R = drawn(3, batch=(2, 3), q=q)
-    # One diagonal a task, one basis of the classes for all.
-    coupling = () if q is None else (operator.Y[:1, :1], operator.e)
-    shared = Operator(operator.diagonal[:, :1], operator.G, operator.w, *coupling)
-    parts = shared.diagonal, shared.G, shared.w, shared.Y, shared.e
-    sizes = [operator.diagonal, operator.G, operator.w, operator.Y, operator.e]
-    spread = (
-        None if M is None else np.broadcast_to(M, S.shape)
-        for M, S in zip(parts, sizes, strict=True)
-    )
-    expected = exact(Operator(*spread), R)
-    for solver in (conjugate_gradients, refine_in_single):
-        Z, _, converged = solver(shared, R, np.zeros_like(R), 1e-12)
-        assert converged
-        assert errors(Z, expected, q is not None).max() < 1e-10
-
-
 def test_the_right_preconditioner_leaves_one_step():
     operator, R = drawn(4, batch=(2, 3), k=2, d=20, r=9)
     D = operator.diagonal[:, 0]

@@ -209,20 +209,6 @@ def test_a_good_start_saves_steps():
 # A given by its diagonal
 
 
-@pytest.mark.parametrize(("r", "kind"), [(0, Iterative), (3, Iterative), (400, UpdatedFactor)])
-def test_a_diagonal_does_as_well_as_the_matrix(r, kind):
-    rng = np.random.default_rng(3)
-    values, B, C, F, w = np.sort(rng.uniform(0.1, 3, 40)), *drawn(40, 2, r)[1:]
-    terms = {"scale": 0.6, "shift": 0.2, "weights": w}
-    thin, full = (kind(A, Factor(values, None), F) for A in (values, np.diag(values)))
-    np.testing.assert_array_equal(thin.to_dense(**terms), full.to_dense(**terms))
-    got, expected = (family.solve(Factor.from_matrix(B), C, **terms) for family in (thin, full))
-    np.testing.assert_array_equal(got.value, expected.value)
-    fresh = solve(full.to_dense(**terms), B, C)
-    assert relative_error(got.value, fresh.value) < 1e-11
-    assert (got.stats.iterations > 0) == (kind is Iterative)
-
-
 # Whether all eigenvalues are at least x, by the inertia of a small matrix
 
 
@@ -273,23 +259,3 @@ def test_a_wide_update_needs_no_matrix_of_its_rank():
     finally:
         tracemalloc.stop()
     assert peak < 8e6
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_no_more_eigenvalues_are_lifted_than_there_are_directions(dtype):
-    values = np.array([0.0, 0.0, 0.0, 5.0], dtype)
-    family = UpdatedFactor(values, Factor(values, None), 100 * np.eye(4, 2, dtype=dtype))
-    terms = {"scale": 1.0, "shift": 0.5, "weights": np.ones(2, dtype)}
-    assert family.is_at_least(0.5, **terms)
-    assert not family.is_at_least(0.6, **terms)
-    wider = UpdatedFactor(values, Factor(values, None), 100 * np.eye(4, 3, dtype=dtype))
-    terms["weights"] = np.ones(3, dtype)
-    assert wider.is_at_least(5.4, **terms)
-    assert not wider.is_at_least(5.6, **terms)
-    # Weights of zero lift nothing, and a small one less than is asked for.
-    terms["weights"] = np.array([1.0, 0.0, 1.0], dtype)
-    assert not wider.is_at_least(0.6, **terms)
-    assert wider.is_at_least(0.5, **terms)
-    terms["weights"] = np.array([1.0, 1e-5, 1.0], dtype)
-    assert wider.is_at_least(0.59, **terms)
-    assert not wider.is_at_least(0.61, **terms)

@@ -317,11 +317,7 @@ class Episodes(Algorithm1):
         return xp.where(place_like(solved, Z)[:, :, None, None], Z, dense), statuses
 
     def _solve_one_by_one(
-        self,
-        basis: SemanticBasis,
-        delta: Shares,
-        alpha: float,
-        asked: np.ndarray | None = None,
+        self, basis: SemanticBasis, delta: Shares, alpha: float, asked: np.ndarray | None = None
     ) -> tuple[Array, set[Status]]:
         """Return Z of every episode by dense factorizations; zeros for those not `asked` for."""
         xp = namespace(self.X)

@@ -78,12 +78,7 @@ class Moments(LimitThreadsMixin):
     """
 
     def __init__(
-        self,
-        prototypes: Any,
-        *,
-        n_reserve: int = 64,
-        seed: int = 0,
-        scatter: bool = True,
+        self, prototypes: Any, *, n_reserve: int = 64, seed: int = 0, scatter: bool = True
     ) -> None:
         self.n_reserve = check_count("n_reserve", n_reserve, 0)
         self.seed = check_count("seed", seed, 0)
