@@ -108,8 +108,16 @@ def test_files_keep_the_landmarks(tmp_path):
     assert any(not np.allclose(other, others[0]) for other in others)
 
 
+GIVEN_STEPS = {"adapt_temperature": 0.3, "adapt_weight": 0.5}
+
+
 @pytest.mark.parametrize(
-    ("transfer", "settings"), [(False, {}), (True, {"adapt_temperature": 0.3, "adapt_weight": 0.5})]
+    ("transfer", "settings"),
+    [
+        (False, GIVEN_STEPS),
+        (True, GIVEN_STEPS),
+        pytest.param(False, {}, marks=pytest.mark.exhaustive),  # chosen in simulated tasks
+    ],
 )
 def test_unlabeled_samples_move_centers_as_in_the_exact_model(transfer, settings):
     w = world(3, n_classes=24, k=4)
