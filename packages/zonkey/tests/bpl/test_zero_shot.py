@@ -115,9 +115,9 @@ def test_competition_is_that_of_the_core(competition, guard, options, core_optio
     assert (model.n_iter_, model.converged_) == (len(path.changes), path.converged)
 
 
-@pytest.mark.parametrize("max_iter", [None, 4])
-def test_minimum_entropy_is_that_of_the_core(max_iter):
-    model = fitted(**ODD, competition="entropy", max_iter=max_iter)
+@pytest.mark.parametrize(("max_iter", "step_size"), [(None, 1.0), (4, 30.0)])
+def test_minimum_entropy_is_that_of_the_core(max_iter, step_size):
+    model = fitted(**ODD, competition="entropy", max_iter=max_iter, step_size=step_size)
     W = bidirectional_projection(equations(NOISY), ODD["beta"]).value
     objective = EntropyObjective(
         equations(NOISY),
@@ -126,7 +126,8 @@ def test_minimum_entropy_is_that_of_the_core(max_iter):
         alpha=ODD["alpha"],
         beta=ODD["beta"],
     )
-    path = minimize_entropy(objective, W, max_iter=max_iter or 100, tol=ODD["tol"])
+    options = {"max_iter": max_iter or 100, "tol": ODD["tol"], "step_size": step_size}
+    path = minimize_entropy(objective, W, **options)
     # A hundred line searches amplify the rounding of the moments.
     assert_allclose(model.projection_, path.W, rtol=1e-5, atol=1e-6)
     assert_allclose(model.objective_[-1], path.objective[-1], rtol=1e-9)
@@ -166,15 +167,6 @@ def test_verbose_prints_a_line_a_step(capsys, competition):
         assert f"{model.objective_[step]:.6g}" in line
 
 
-def test_lowered_mu_is_reported_where_fit_was_called():
-    model = NOISY.make_clone(ZeroShotClassifier(alpha=0.9, mu=0.9))
-    with pytest.warns(
-        ConvergenceWarning, match=r"`mu` was lowered from 0.9 to .* Decrease"
-    ) as seen:
-        model.fit(NOISY.X, NOISY.y)
-    assert [warning.filename for warning in seen] == [__file__]
-
-
 def test_without_the_guard_mu_stays_and_indefinite_steps_are_reported_once():
     model = NOISY.make_clone(ZeroShotClassifier(alpha=0.9, mu=0.9, guard=False))
     with pytest.warns(
@@ -185,8 +177,12 @@ def test_without_the_guard_mu_stays_and_indefinite_steps_are_reported_once():
     assert model.n_indefinite_ > 0
     assert f"indefinite in {model.n_indefinite_} of 5" in str(seen[0].message)
     assert model.mu_.tolist() == [0.9] * 5
-    with pytest.warns(ConvergenceWarning, match="`mu` was lowered"):
-        assert fitted(alpha=0.9, mu=0.9).n_indefinite_ == 0
+    model.set_params(guard=True)
+    with pytest.warns(ConvergenceWarning, match=r"`mu` was lowered from 0.9 to .* Decr") as seen:
+        model.fit(NOISY.X, NOISY.y)
+    assert [warning.filename for warning in seen] == [__file__]
+    assert model.n_indefinite_ == 0
+    assert min(model.mu_) < 0.9
 
 
 @pytest.mark.parametrize("parameters", [{"direction": "forward"}, {"synthesis": None}])

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from itertools import groupby, pairwise
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from refusals import NOT_NUMBERS, refused
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from recording import recording
 from zonkey import FewShotClassifier, ZeroShotClassifier
 from zonkey.bpl import calibration
 from zonkey.bpl.calibration import calibrate
@@ -96,24 +96,6 @@ def test_the_penalty_is_that_of_a_naive_search(parameters):
 
 
 # What is held out
-
-
-def recording():
-    """Return a step that uses labels and keeps what it saw, whoever clones it."""
-
-    class Recording(WithinClassWhitener):
-        fits: ClassVar = []
-        transformed: ClassVar = []
-
-        def fit(self, X, y):
-            self.fits.append((X, y))
-            return super().fit(X, y)
-
-        def transform(self, X):
-            self.transformed.append(X)
-            return super().transform(X)
-
-    return Recording()
 
 
 def rows_of(part):

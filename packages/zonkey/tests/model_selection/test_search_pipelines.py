@@ -1,12 +1,11 @@
 """ZeroShotSearchCV over pipelines: the naive loop over the whole of them, only faster."""
 
-from typing import ClassVar
-
 import numpy as np
 import pandas as pd
 import pytest
 from all_pairs import all_pairs
 from numpy.testing import assert_allclose, assert_array_equal
+from reference import decomposed
 from refusals import refused
 from sklearn.base import clone
 from sklearn.impute import SimpleImputer
@@ -14,9 +13,9 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from recording import recording
 from zonkey import ZeroShotClassifier
 from zonkey.bpl.calibration import calibrate
-from zonkey.bpl.symmetric import Factor
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 from zonkey.testing import linear_problem
@@ -124,19 +123,6 @@ def test_pipelines_equal_the_naive_loop(grid):
 # What is learned how often
 
 
-def recording():
-    """Return a whitener that keeps the labels it was fitted with, whoever clones it."""
-
-    class Recording(WithinClassWhitener):
-        fits: ClassVar = []
-
-        def fit(self, X, y):
-            self.fits.append(y)
-            return super().fit(X, y)
-
-    return Recording()
-
-
 @pytest.mark.parametrize(
     ("of_steps", "n_settings"),
     [({}, 1), ({"whiten__shrinkage": [1.0, 2.0, 1.0]}, 2), ({"power__power": [0.5, 1.0]}, 2)],
@@ -147,12 +133,12 @@ def test_steps_are_learned_once_a_fold_for_each_of_their_settings(of_steps, n_se
     grid = of_steps | {"classify__beta": [0.1, 1.0, 10.0]}
     search = searched(pipeline(whiten=step), grid, refit=False)
     training = [Y[train].tolist() for train, _ in CV.split(X, Y)]
-    assert sorted(y.tolist() for y in step.fits) == sorted(n_settings * training)
+    assert sorted(y.tolist() for _, y in step.fits) == sorted(n_settings * training)
     assert not hasattr(step, "whitening_")
     step.fits.clear()
     search.set_params(refit=True).fit(X, Y)
     assert len(step.fits) == 3 * n_settings + 1
-    assert_array_equal(step.fits[-1], Y)
+    assert_array_equal(step.fits[-1][1], Y)
 
 
 @pytest.mark.parametrize(
@@ -166,10 +152,9 @@ def test_steps_are_learned_once_a_fold_for_each_of_their_settings(of_steps, n_se
     ids=str,
 )
 def test_features_are_decomposed_once_a_fold_and_setting_of_the_steps(monkeypatch, grid, n_factors):
-    sizes, original = [], Factor.from_matrix
-    monkeypatch.setattr(Factor, "from_matrix", lambda M: sizes.append(len(M)) or original(M))
+    shapes = decomposed(monkeypatch)
     searched(pipeline(), grid | {"classify__beta": [0.1, 1.0, 3.0]}, refit=False)
-    assert sizes.count(X.shape[1]) == 3 * n_factors
+    assert shapes.count((X.shape[1], X.shape[1])) == 3 * n_factors
 
 
 # What has no say
