@@ -11,7 +11,6 @@ from reference import (
     linearized,
     random_problem,
     solved,
-    summed,
     weights_at,
 )
 from scipy.linalg import solve_sylvester
@@ -124,18 +123,8 @@ def test_the_guard_keeps_the_projection_bounded_where_the_printed_one_explodes()
     exploded, smallest, _ = unguarded(problem, W0, alpha, mu, beta)
     assert 0 < smallest < 1e-6
     assert np.linalg.norm(exploded) > 1e4 * np.linalg.norm(W0)
-
-    competition = compete(problem, beta=beta)
-    path = learn(competition, W0, alpha=alpha, mu=mu, max_iter=1)
-    (used,) = path.mu
-    _, eta, xi = weights_at(competition, W0)
-    C = competition.C_hat(summed(competition, eta - used * xi), alpha)
-    assert used == mu / 2
-    solution, again = solved(competition, eta, xi, alpha, mu, start=W0)
-    assert again == used
-    assert solution.stats.smallest >= beta
-    np.testing.assert_allclose(solution.value, path.W, rtol=1e-10)
-    assert np.linalg.norm(path.W) <= np.linalg.norm(C) / beta
+    path = learn(compete(problem, beta=beta), W0, alpha=alpha, mu=mu, max_iter=1)
+    assert path.mu.tolist() == [mu / 2]
     assert np.linalg.norm(path.W) < 10 * np.linalg.norm(W0)
 
 

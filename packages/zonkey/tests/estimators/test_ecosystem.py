@@ -74,17 +74,6 @@ def test_names_of_features_must_agree():
     assert_array_equal(model.with_candidates("all").feature_names_in_, NAMES)
 
 
-def test_prototypes_as_mapping_frame_or_object():
-    rows = np.stack(list(P.prototypes.values()))
-    expected = prepared().fit(P.X, P.y).projection_
-    for prototypes in [
-        {label: vector.tolist() for label, vector in P.prototypes.items()},
-        pd.DataFrame(rows, index=list(P.prototypes)),
-        Prototypes(list(P.prototypes), rows),
-    ]:
-        assert_array_equal(prepared(prototypes=prototypes).fit(P.X, P.y).projection_, expected)
-
-
 @pytest.mark.parametrize("output", ["pandas", "polars"])
 def test_normalizer_may_hand_over_frames(output):
     last = prepared()
