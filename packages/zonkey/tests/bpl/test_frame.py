@@ -75,10 +75,9 @@ def problem(request):
     return CASES[request.param]
 
 
-@pytest.fixture
-def rule(request):
-    """One of the rules for each case, in turn."""
-    return RULES[[*CASES.values()].index(request.getfixturevalue("problem")) % 3]
+def rule_of(problem):
+    """Return one of the rules for each case, in turn."""
+    return RULES[[*CASES.values()].index(problem) % 3]
 
 
 def run(problem, frame, *, rule="second-best", initial=None):
@@ -159,8 +158,8 @@ def test_base_moments_are_diagonal(problem):
     assert_close(frame.semantics(problem.Y_s) @ frame.V.T, problem.Y_s, 1e-12)
 
 
-def test_learning_there_and_lifting_is_the_naive_episode_here(problem, rule):
-    frame = frame_of(problem)
+def test_learning_there_and_lifting_is_the_naive_episode_here(problem):
+    frame, rule = frame_of(problem), rule_of(problem)
     W, _, course = run(problem, frame, rule=rule)
     path = naive(problem, frame.lift(W), rule)
     assert set(course.mu.ravel()) == {OPTIONS["mu"]}
@@ -222,8 +221,8 @@ def test_the_guard_gives_up_no_less_competition_there_than_here():
 
 
 class TestWithoutBase:
-    def test_equals_the_original_coordinates_with_zero_moments(self, problem, rule):
-        frame = frame_without_base(problem.X_u, problem.Y_u)
+    def test_equals_the_original_coordinates_with_zero_moments(self, problem):
+        frame, rule = frame_without_base(problem.X_u, problem.Y_u), rule_of(problem)
         Y = problem.Y_u[problem.codes]
         initial = NormalEquations(*sums(frame.features(problem.X_u), frame.semantics(Y)))
         W, _, course = run(problem, frame, rule=rule, initial=initial)
