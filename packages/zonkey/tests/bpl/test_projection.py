@@ -149,23 +149,6 @@ def test_loss_and_gradient_from_moments_are_those_from_samples(seed, n, d, k):
     np.testing.assert_allclose(gradient, differences, atol=1e-11 * expected)
 
 
-@all_pairs(
-    {
-        "name": MODELS,
-        "beta": [0.0, 0.01],
-        "change": [
-            {"n": 1, "p": 1},
-            {"n": 3, "p": 1, "d": 12},
-            {"n": 4, "p": 2, "d": 12, "k": 6},
-            {"d": 1, "k": 1},
-        ],
-    }
-)
-def test_few_samples_give_finite_projections(name, beta, change):
-    problem = random_problem(13, **change)
-    assert np.isfinite(learn(name, problem.equations(), beta).value).all()
-
-
 @all_pairs({"name": MODELS, "beta": [0.0, 0.01], "what": ["features", "prototypes", "both"]})
 def test_zeros_give_the_zero_projection(name, beta, what):
     X = np.zeros((5, 4)) if what != "prototypes" else np.ones((5, 4))
