@@ -103,7 +103,16 @@ TORCH_AND_STRICT = [TORCH, LIBRARIES[-1]]
 @pytest.mark.parametrize("parameters", [*WITHOUT_SYNTHESIS, *WITH_SYNTHESIS], ids=shown)
 def test_fits_and_answers_are_those_of_numpy(library, dtype, parameters):
     expected = model(**parameters).fit(X.astype(dtype), Y)
-    fitted = model(**parameters).fit(library(X.astype(dtype)), library(Y))
+    rows, y, rows_new, y_new = (
+        library(M) for M in (X.astype(dtype), Y, X_NEW.astype(dtype), Y_NEW)
+    )
+    with counted_transfers() as transfers:
+        fitted = model(**parameters).fit(rows, y)
+        answers(fitted, rows_new)
+        if parameters.get("candidates") == "all":
+            fitted.score(rows_new, y_new, sample_weight=rows_new[:, 0] ** 2)
+            fitted.with_candidates("unseen").predict(rows_new)
+    assert_few(transfers, 2 * len(Y))  # of samples, a hash and two numbers each
     assert_same_attributes(fitted, expected, library)
     assert_same_answers(fitted, expected, X_NEW.astype(dtype), library)
 
@@ -203,19 +212,6 @@ def test_the_best_columns_are_those_of_numpy(library, k, values):
     placed = library(scores)
     assert_array_equal(library.numpy(best_columns(placed, k)), best_columns(scores, k))
     assert_array_equal(library.numpy(placed), scores)
-
-
-@pytest.mark.parametrize("library", TORCH_AND_STRICT, ids=repr)
-@pytest.mark.parametrize("parameters", [*WITHOUT_SYNTHESIS, *WITH_SYNTHESIS], ids=shown)
-def test_samples_stay_on_their_device_and_hashes_of_them_do_not(library, parameters):
-    rows, y, rows_new, y_new = (library(M) for M in (X, Y, X_NEW, Y_NEW))
-    with counted_transfers() as transfers:
-        fitted = model(**parameters).fit(rows, y)
-        answers(fitted, rows_new)
-        if parameters.get("candidates") == "all":
-            fitted.score(rows_new, y_new, sample_weight=rows_new[:, 0] ** 2)
-            fitted.with_candidates("unseen").predict(rows_new)
-    assert_few(transfers, 2 * len(Y))  # a hash and two numbers each
 
 
 @pytest.mark.parametrize("library", TORCH_AND_STRICT, ids=repr)
