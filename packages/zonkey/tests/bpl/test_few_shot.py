@@ -217,6 +217,12 @@ def test_any_shape(seed, n_classes, n_features, n_attributes, n_support, based, 
     assert_as_by_loops(p, range(n_support), based=based, n_neighbors=1, **options)
 
 
+def test_the_tolerance_of_the_solver_is_far_below_what_matters():
+    p = PROBLEMS["20 attributes"]
+    exact = fitted(p, solver_tol=0.0).projection_
+    assert np.linalg.norm(fitted(p).projection_ - exact) <= 1e-6 * np.linalg.norm(exact)
+
+
 @pytest.mark.parametrize("model", [FewShotClassifier(), NearestSupport()], ids=str)
 def test_one_shot_of_each_of_many_classes_is_no_cause_for_a_warning(model):
     X, y = np.random.default_rng(0).normal(size=(30, 4)), np.array([f"c{i:02d}" for i in range(30)])

@@ -159,6 +159,16 @@ def test_each_fold_is_decomposed_once(grid, per_fold):
     assert seen.of_size(150) == 3 * per_fold
 
 
+def test_refit_is_a_fit_on_everything():
+    frame, new = (pd.DataFrame(X).add_prefix("feature ") for X in (P.X, P.X_new))
+    search = ZeroShotSearchCV(estimator(), {"alpha": [0.0, 0.5], "rho": [0.2, 1.0]}, cv=3)
+    search.fit(frame, pd.Series(P.y))
+    expected = estimator(**search.best_params_).fit(P.X, P.y)
+    assert_array_equal(search.best_estimator_.feature_names_in_, frame.columns)
+    for method in ("predict", "predict_top", "decision_function"):
+        assert_array_equal(getattr(search, method)(new), getattr(expected, method)(P.X_new))
+
+
 def test_without_refit_there_are_scores_and_no_predictions():
     search = searched({"alpha": [0.0, 0.5]}, refit=False)
     assert search.best_params_ in search.cv_results_["params"]
