@@ -128,6 +128,14 @@ def test_the_guard_keeps_the_projection_bounded_where_the_printed_one_explodes()
     assert np.linalg.norm(path.W) < 10 * np.linalg.norm(W0)
 
 
+def test_the_guard_acts_on_one_step_and_leaves_the_objective_as_asked():
+    problem = random_problem(0)
+    W0 = initial_projection(problem, 0.01)
+    path = learn(compete(problem), W0, alpha=0.5, mu=0.9, tol=0.0)
+    assert path.mu.tolist() == [0.45, 0.9, 0.9, 0.9, 0.9]
+    assert path.objective[0] == pytest.approx(reference.erplobj(problem, W0, 0.5, 0.9, 0.01, 1e-3))
+
+
 def test_the_guard_gives_up_competition_where_nothing_else_helps():
     problem = one_sided_problem()
     Y_u = 1e3 * problem.Y_u  # any share of mu outweighs the seen samples

@@ -130,9 +130,9 @@ def test_every_episode_of_a_batch_equals_its_own_naive_one(divided, rule, shape)
     assert course.statuses == {Status.SOLVED}
 
 
-@pytest.mark.parametrize("d", [6, 30])
-def test_an_empty_support_set_leaves_the_competing(d):
-    problem = random_few_shot(11, d=d, n=45)
+@pytest.mark.parametrize(("d", "m"), [(6, 3), (30, 3), (6, 0)])
+def test_an_empty_support_set_leaves_the_competing(d, m):
+    problem = random_few_shot(11, d=d, n=45, m=m)
     W, X_g, targets, turned = single(problem)
     none = turned.support[0][:, :0], turned.support[1][:, :0]
     empty = Episodes(turned.equations, turned.synthesized, turned.Y_u, none, **EXACT)

@@ -1,5 +1,7 @@
 """ZeroShotClassifier: every parameter reaches the mathematics, and what a fit leaves behind."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from all_pairs import all_pairs
@@ -183,6 +185,34 @@ def test_without_the_guard_mu_stays_and_indefinite_steps_are_reported_once():
     assert [warning.filename for warning in seen] == [__file__]
     assert model.n_indefinite_ == 0
     assert min(model.mu_) < 0.9
+
+
+@pytest.mark.filterwarnings("ignore:`mu` was lowered")
+@pytest.mark.parametrize("competition", ["second-best", "entropy"])
+def test_many_unseen_classes_fit_in_little_memory(competition):
+    rng = np.random.default_rng(0)
+    prototypes = rng.normal(size=(1008, 40))  # so wide that the guard looks at every step
+    y = np.arange(240) % 8
+    X = prototypes[y] @ rng.normal(size=(40, 16)) / 6 + rng.normal(size=(240, 16)) / 2
+    options = {"competition": competition, "max_iter": 1, "random_state": 0}
+    model = ZeroShotClassifier(dict(enumerate(prototypes)), **options)
+    tracemalloc.start()
+    try:
+        model.fit(X, y)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 60e6  # the losses of 15,000 samples alone have 120 MB
+
+
+@pytest.mark.filterwarnings("ignore:`mu` was lowered")
+def test_attributes_that_say_nothing_new_change_nothing_not_even_the_guard():
+    turned = np.linalg.qr(np.random.default_rng(0).normal(size=(35, 35)))[0][:5]
+    wider = {label: vector @ turned for label, vector in NOISY.prototypes.items()}
+    narrow, wide = fitted(alpha=0.9, mu=0.9), fitted(alpha=0.9, mu=0.9, prototypes=wider)
+    assert min(narrow.mu_) < 0.9
+    assert_array_equal(wide.mu_, narrow.mu_)
+    assert_allclose(wide.projection_, narrow.projection_ @ turned, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("parameters", [{"direction": "forward"}, {"synthesis": None}])

@@ -183,6 +183,8 @@ def test_unlabeled_samples_may_be_on_a_device(library):
     expected = model().fit_transductive(X, Y, P.X_new)
     fitted = model().fit_transductive(library(X), library(Y), library(P.X_new))
     assert_same_attributes(fitted, expected, library)
+    moments = fitted.gather(library(X), library(Y))  # which are as good as samples
+    assert_same_attributes(fitted.fit_moments(moments), model().fit(X, Y), library)
 
 
 @all_pairs({"library": LIBRARIES, "reference": ["sample", "mean"], "dtype": ["float64", "float32"]})

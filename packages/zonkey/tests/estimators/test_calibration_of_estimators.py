@@ -293,3 +293,8 @@ def test_neither_a_number_nor_auto(classifier, value):
     said = f"`seen_penalty` must be {choice}a number in (-inf, inf); got {value!r}. {remedy}"
     with refused(ValueError, said):
         fit_on_a_small_problem(classifier, seen_penalty=value)
+
+
+def test_few_shots_are_too_few_to_choose_by():
+    with refused(ValueError, "`seen_penalty` must be a number", "got 'auto'"):
+        fit_on_a_small_problem(FewShotClassifier, **AUTO)

@@ -75,7 +75,10 @@ def test_minimum_entropy_takes_them_too():
 
 
 def test_neither_the_order_nor_the_seed_has_a_say():
-    expected = fitted(**ODD).projection_
+    unlabeled = P.X_new.copy()
+    expected = fitted(unlabeled=unlabeled, **ODD).projection_
+    assert_array_equal(unlabeled, P.X_new)  # which stay as they are
+    assert np.abs(fitted(unlabeled=P.X_new[:1], **ODD).projection_ - expected).max() > 1e-4
     backwards = fitted(unlabeled=P.X_new[::-1], **ODD).projection_
     assert_allclose(backwards, expected, rtol=1e-8, atol=1e-11)
     assert_array_equal(fitted(random_state=5, **ODD).projection_, expected)
