@@ -46,12 +46,12 @@ OnStep = Callable[[int, float, float], None]
 class Course:
     """The projection found, and the steps that led to it.
 
-    W is (d, k); for episodes, (T, d, k), the mean over the episodes of each task. Arrays (n_steps,
-    ...) have the relative change of W per step, NaN after an episode has ended; mu, smaller than
-    requested if the guard lowered it; and whether the equation was indefinite, never with the
-    guard. `objective` is F at W^(0) and after every step, all with the requested alpha: values with
-    different alpha_t would not compare. It is empty for episodes. `statuses` are those of all
-    equations solved; `converged` says whether the last change was at most `tol`.
+    W is (d, k); for episodes it is their mean for each task, (T, d, k). One entry per step have
+    `changes`, the relative change of W, NaN after an episode has ended; `mu`, smaller than
+    requested if the guard lowered it; and `indefinite`, never true with the guard. `objective` is F
+    at W^(0) and after every step, all with the requested alpha: values with different alpha_t would
+    not compare. It is empty for episodes. `statuses` are those of all equations solved; `converged`
+    says whether the last change was at most `tol`.
     """
 
     W: Array

@@ -64,9 +64,9 @@ class Episodes(Algorithm1):
     """Algorithm 1 for T x E episodes over the same base classes.
 
     `equations` are those of the base classes, in coordinates in which A0 is diagonal (`Frame`).
-    `synthesized` has features (T, E, N_g, d) and targets (T, 1, N_g) or (T, E, N_g), Y_u is (T, q,
-    k). `support` is a pair X_u (T, N_u, d) and codes (T, N_u). `solver_tol` is the relative error
-    of W that a step may leave, never below rounding; `options` are further parameters of
+    `synthesized` has features (T, E, N_g, d) and targets (T, 1, N_g) or (T, E, N_g). Y_u is
+    (T, q, k), and `support` a pair X_u (T, N_u, d) and codes (T, N_u). `solver_tol` is the relative
+    error of W that a step may leave, never below rounding; `options` are further parameters of
     `Algorithm1`.
     """
 
@@ -348,11 +348,11 @@ def _loses_digits(D: Array) -> Array:
 class EpisodeSpan:
     """Low-rank forms of the updates of A0 by T x E episodes.
 
-    Synthesized samples are deviations of the support set around projected prototypes, plus a little
-    noise: they have far fewer directions than samples. With F = X' diag(w)^(1/2) (d x N) and an
-    orthonormal S (d x s) that spans support set and projected prototypes, the update F F' of A0 is
-    approximated by G G', G = F Q, where Q is an orthonormal basis of F'S (Nystrom). The rest, F (I
-    - Q Q') F', is of second order in the noise, and measured.
+    Synthesized samples are deviations of the support set around projected prototypes, plus a
+    little noise: they have far fewer directions than samples. With F = X' diag(w)^(1/2) (d x N)
+    and an orthonormal S (d x s) that spans support set and projected prototypes, the update F F'
+    of A0 is approximated by G G', G = F Q, where Q is an orthonormal basis of F'S (Nystrom). The
+    rest, F (I - Q Q') F', is of second order in the noise, and measured.
 
     X (T, E, N, d) are the samples of the episodes, X_u (T, N_u, d) and `centers` (T, q, d) the
     support sets and the projected prototypes.

@@ -61,7 +61,7 @@ def kernel_matrix(
 
 @dataclass(frozen=True, eq=False)
 class PrototypeKernel:
-    """A kernel of `kernel_matrix`, with `gamma` relative to the scale of given prototypes."""
+    """A kernel of `kernel_matrix` whose `gamma` is relative to the scale of given prototypes."""
 
     kind: str
     gamma: float

@@ -187,8 +187,8 @@ class SharedInverse:
 
         z_j = (r_j - v_j G') / D_j,   v_j = (r_j / D_j) G S_j^-1,   S_j = I + G' diag(D_j)^-1 G.
 
-    D (T, k, d) holds diagonals, one row per system; entries may be negative, but not zero. G (T, d,
-    r) holds the columns of the update.
+    D (T, k, d) holds diagonals, one row per system; entries may be negative, but not zero. The
+    columns of the update are those of G (T, d, r).
     """
 
     def __init__(self, D: Array, G: Array) -> None:
