@@ -46,12 +46,23 @@ OnStep = Callable[[int, float, float], None]
 class Course:
     """The projection found, and the steps that led to it.
 
-    W is (d, k); for episodes it is their mean for each task, (T, d, k). One entry per step have
-    `changes`, the relative change of W, NaN after an episode has ended; `mu`, smaller than
-    requested if the guard lowered it; and `indefinite`, never true with the guard. `objective` is F
-    at W^(0) and after every step, all with the requested alpha: values with different alpha_t would
-    not compare. It is empty for episodes. `statuses` are those of all equations solved; `converged`
-    says whether the last change was at most `tol`.
+    Attributes
+    ----------
+    W : array of shape (d, k)
+        For episodes, the mean over the episodes of each task, shape (T, d, k).
+    changes : ndarray of shape (n_steps, ...)
+        Relative change of W per step; NaN after an episode has ended.
+    mu : ndarray of shape (n_steps, ...)
+        mu per step, smaller than requested if the guard lowered it.
+    indefinite : ndarray of shape (n_steps, ...)
+        Whether the equation of a step was indefinite; never with the guard.
+    objective : list of float
+        F at W^(0) and after every step, all with the requested alpha: values with different
+        alpha_t would not compare. Empty for episodes.
+    statuses : set of Status
+        Of all equations solved.
+    converged : bool
+        Whether the last change was at most `tol`.
     """
 
     W: Array
