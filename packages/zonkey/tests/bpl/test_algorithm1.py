@@ -1,14 +1,11 @@
 """Algorithm 1 against loops over raw samples, step by step and as a whole."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import reference
 from all_pairs import all_pairs
 from reference import (
     alphas_of,
-    assert_sums,
     eta_and_xi,
     finite_differences,
     initial_projection,
@@ -54,25 +51,7 @@ def n_g(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("tie_tol", [0.0, 1e-3, 0.3])
-def test_weights_equal_the_printed_ones(rule, tie_tol):
-    problem = random_problem(1)
-    W = initial_projection(problem, 0.1)
-    competition = compete(problem, tie_tol=tie_tol, rule=rule)
-    f, eta, xi = weights_at(competition, W)
-    np.testing.assert_allclose(f, reference.f(W, problem.X_g, problem.Y_u), rtol=1e-10)
-    expected_eta, expected_xi = eta_and_xi(problem, W, tie_tol, rule)
-    np.testing.assert_array_equal(eta, expected_eta)
-    np.testing.assert_array_equal(xi, expected_xi)
-    assert xi.any() == (rule == "second-best")
-    for shares, weights in zip(competition.weights(competition.start(W)), (eta, xi), strict=True):
-        assert_sums(shares, weights, problem.X_g)
-        assert shares.loss == pytest.approx(np.sum(weights * f), rel=1e-11)
-
-
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize(("alpha", "mu", "beta", "tie_tol"), SETTINGS)
+@all_pairs({"rule": RULES, "alpha, mu, beta, tie_tol": SETTINGS})
 def test_matrices_equal_the_printed_sums(rule, alpha, mu, beta, tie_tol):
     problem = random_problem(2)
     W = initial_projection(problem, beta)
@@ -88,16 +67,6 @@ def test_matrices_equal_the_printed_sums(rule, alpha, mu, beta, tie_tol):
         (competition.C_hat(sums, alpha), reference.erplCt(problem, delta, alpha)),
     ):
         np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
-
-
-def test_printed_weight_of_a_sample_is_the_sum_of_delta_where_there_is_a_second_best():
-    problem = random_problem(3)
-    competition = compete(problem)
-    _, eta, xi = weights_at(competition, initial_projection(problem, 0.01))
-    assert xi.any(axis=1).all()
-    printed = reference.erplAt(problem, [1 - 0.3] * len(problem.X_g), 0.4, 0.01)
-    A = competition.A_hat(summed(competition, eta - 0.3 * xi), 0.4)
-    np.testing.assert_allclose(A, printed, atol=1e-12)
 
 
 def test_without_a_second_best_only_the_sum_of_delta_makes_the_gradient_vanish():
@@ -118,8 +87,7 @@ def test_without_a_second_best_only_the_sum_of_delta_makes_the_gradient_vanish()
     assert slope(solve_sylvester(printed, B, C)).max() > 1e-2
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize(("alpha", "mu", "beta", "tie_tol"), SETTINGS)
+@all_pairs({"rule": RULES, "alpha, mu, beta, tie_tol": SETTINGS})
 def test_gradient_of_the_linearized_objective_vanishes(rule, n_g, alpha, mu, beta, tie_tol):
     problem = random_problem(5, n_g=n_g)
     W0 = initial_projection(problem, beta)
@@ -197,15 +165,6 @@ def test_learn_equals_algorithm_1(rule, n_g, max_iter, tol, alpha, mu, beta, tie
         assert value == pytest.approx(at_W, rel=1e-8)
 
 
-def test_best_is_second_best_without_the_second_term():
-    problem = random_problem(9)
-    W0 = initial_projection(problem, 0.01)
-    best = learn(compete(problem, rule=None), W0, alpha=0.3, mu=0.8)
-    without = learn(compete(problem), W0, alpha=0.3, mu=0.0)
-    np.testing.assert_array_equal(best.W, without.W)
-    assert not np.allclose(best.W, learn(compete(problem), W0, alpha=0.3, mu=0.2).W)
-
-
 def test_without_weight_on_synthesized_samples_nothing_moves():
     problem = random_problem(10)
     W0 = initial_projection(problem, 0.2)
@@ -213,30 +172,6 @@ def test_without_weight_on_synthesized_samples_nothing_moves():
     np.testing.assert_allclose(path.W, W0, rtol=1e-9)
     assert path.converged
     assert len(path.changes) == 1
-
-
-def test_assigned_samples_are_ordinary_labeled_samples():
-    problem = random_problem(11)
-    moved = replace(problem, targets=(problem.targets + 1) % 4)
-    W0, options = initial_projection(problem, 0.1), {"alpha": 0.5, "mu": 0.3, "max_iter": 1}
-    W = learn(compete(moved, beta=0.1, rule="assigned"), W0, **options).W
-    joint = replace(
-        problem,
-        X=np.vstack([problem.X, problem.X_g]),
-        labels=np.concatenate([problem.labels, 5 + moved.targets]),
-        Y_s=np.vstack([problem.Y_s, problem.Y_u]),
-    )
-    # With alpha = 1/2 all samples weigh one half, so that the ridge weighs twice as much.
-    np.testing.assert_allclose(W, initial_projection(joint, 0.2), rtol=1e-9)
-    assert not np.allclose(W, learn(compete(problem, beta=0.1, rule="assigned"), W0, **options).W)
-
-
-def test_a_large_tolerance_stops_after_one_step():
-    problem = random_problem(12)
-    path = learn(compete(problem), initial_projection(problem, 0.01), alpha=0.2, mu=0.1, tol=1e9)
-    assert len(path.changes) == 1
-    assert len(path.objective) == 2
-    assert path.converged
 
 
 def test_no_steps_return_the_initial_projection():

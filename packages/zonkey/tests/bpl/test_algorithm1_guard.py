@@ -10,15 +10,12 @@ from reference import (
     initial_projection,
     linearized,
     random_problem,
-    smallest,
     solved,
-    summed,
     weights_at,
 )
 from scipy.linalg import solve_sylvester
 from scipy.optimize import brentq
 
-from zonkey.bpl import algorithm1
 from zonkey.bpl.algorithm1 import Competition, learn
 
 
@@ -101,52 +98,22 @@ def test_a_step_never_multiplies_the_projection():
     assert max(printed.changes) > 5
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_without_the_guard_steps_are_as_printed_and_indefinite_ones_are_counted(seed):
-    problem, alpha, mu, beta = random_problem(seed, q=3), 0.6, 0.8, 0.02
-    W = initial_projection(problem, beta)
-    path = learn(compete(problem, beta=beta), W, alpha=alpha, mu=mu, tol=0.0, guard=False)
-    expected = []
-    for step in range(5):
-        W, smallest, _ = unguarded(problem, W, 0.99**step * alpha, mu, beta)
-        expected.append(smallest <= 0)
-    assert path.mu.tolist() == [mu] * 5
-    assert path.indefinite.tolist() == expected
-    np.testing.assert_allclose(path.W, W, rtol=1e-6, atol=1e-8 * np.abs(W).max())
-
-
-def test_indefinite_steps_are_found_in_some_problems_and_not_in_others():
+def test_without_the_guard_steps_are_as_printed_and_indefinite_ones_are_counted():
+    alpha, mu, beta = 0.6, 0.8, 0.02
     counts = set()
     for seed in range(6):
         problem = random_problem(seed, q=3)
-        W0 = initial_projection(problem, 0.02)
-        path = learn(compete(problem, beta=0.02), W0, alpha=0.6, mu=0.8, tol=0.0, guard=False)
-        counts.add(int(path.indefinite.sum()))
-    assert min(counts) < max(counts)
-
-
-@pytest.mark.parametrize("mu", [0.2, 0.5])
-def test_the_guard_changes_nothing_where_the_equation_stays_definite(mu):
-    problem = random_problem(7, n=90, q=3)
-    W0 = initial_projection(problem, 0.05)
-    settings = {"alpha": 0.2, "mu": mu, "tol": 0.0}
-    with_guard, without = (
-        learn(compete(problem, beta=0.05), W0, **settings, guard=guard) for guard in (True, False)
-    )
-    assert not without.indefinite.any()
-    assert with_guard.mu.tolist() == [mu] * 5
-    np.testing.assert_array_equal(with_guard.W, without.W)
-
-
-def test_the_guard_first_looks_at_the_features_of_the_seen_classes(monkeypatch):
-    problem = one_sided_problem()
-    competition = compete(problem)
-    _, eta, xi = weights_at(competition, initial_projection(problem, 0.01))
-    asked = []
-    monkeypatch.setattr(algorithm1, "lower_mu", lambda *given: asked.append(given[-1]))
-    competition.safe_mu(*summed(competition, eta, xi), 0.9, 0.95)
-    least = smallest(competition.A_hat(summed(competition, 0 * eta), 0.9))
-    assert [sides.least_of_A for sides in asked] == [pytest.approx(least, rel=1e-9)]
+        W = initial_projection(problem, beta)
+        path = learn(compete(problem, beta=beta), W, alpha=alpha, mu=mu, tol=0.0, guard=False)
+        expected = []
+        for step in range(5):
+            W, smallest, _ = unguarded(problem, W, 0.99**step * alpha, mu, beta)
+            expected.append(smallest <= 0)
+        assert path.mu.tolist() == [mu] * 5
+        assert path.indefinite.tolist() == expected
+        np.testing.assert_allclose(path.W, W, rtol=1e-6, atol=1e-8 * np.abs(W).max())
+        counts.add(sum(expected))
+    assert len(counts) > 1
 
 
 def test_the_guard_keeps_the_projection_bounded_where_the_printed_one_explodes():
@@ -156,18 +123,8 @@ def test_the_guard_keeps_the_projection_bounded_where_the_printed_one_explodes()
     exploded, smallest, _ = unguarded(problem, W0, alpha, mu, beta)
     assert 0 < smallest < 1e-6
     assert np.linalg.norm(exploded) > 1e4 * np.linalg.norm(W0)
-
-    competition = compete(problem, beta=beta)
-    path = learn(competition, W0, alpha=alpha, mu=mu, max_iter=1)
-    (used,) = path.mu
-    _, eta, xi = weights_at(competition, W0)
-    C = competition.C_hat(summed(competition, eta - used * xi), alpha)
-    assert used == mu / 2
-    solution, again = solved(competition, eta, xi, alpha, mu, start=W0)
-    assert again == used
-    assert solution.stats.smallest >= beta
-    np.testing.assert_allclose(solution.value, path.W, rtol=1e-10)
-    assert np.linalg.norm(path.W) <= np.linalg.norm(C) / beta
+    path = learn(compete(problem, beta=beta), W0, alpha=alpha, mu=mu, max_iter=1)
+    assert path.mu.tolist() == [mu / 2]
     assert np.linalg.norm(path.W) < 10 * np.linalg.norm(W0)
 
 
@@ -190,35 +147,3 @@ def test_the_guard_gives_up_competition_where_nothing_else_helps():
     assert used == 0.0
     assert solution.stats.smallest >= 1e-6
     assert np.isfinite(solution.value).all()
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_classes_that_keep_their_samples_need_no_look_at_eigenvalues(seed):
-    """A share of every class bounds the share of every eigenvalue of B-hat (Loewner order)."""
-    rng = np.random.default_rng(seed)
-    problem = random_problem(seed, n=9, p=3, d=5, k=6, q=4, n_g=12, noise=0.3)
-    competition = compete(problem, beta=0.0)
-    pulled = rng.uniform(0, 5, size=4)
-    share = rng.uniform(0.25, 1)
-    contested = pulled * rng.uniform(share, 1, size=4)
-    before, after = (
-        np.linalg.eigvalsh(competition.B_hat(counts, 0.7)) for counts in (pulled, contested)
-    )
-    assert (after >= share * before - 1e-12 * before[-1]).all()
-
-
-def test_a_step_whose_classes_keep_their_samples_takes_mu_as_it_is(monkeypatch):
-    problem = random_problem(3, n=30, p=3, d=5, k=4, q=3, n_g=30, noise=0.3)
-    competition = compete(problem)
-    monkeypatch.setattr(algorithm1.Sides, "are_definite", None)
-    eta = np.eye(3)[problem.targets]
-    xi = np.roll(eta, 1, axis=1)
-    solution, mu = solved(competition, eta, xi, 0.6, 0.7)
-    assert mu == 0.7
-    delta = summed(competition, eta - 0.7 * xi)
-    expected = solve_sylvester(
-        competition.A_hat(delta, 0.6),
-        competition.B_hat(delta.of_classes, 0.6),
-        competition.C_hat(delta, 0.6),
-    )
-    np.testing.assert_allclose(solution.value, expected, rtol=1e-9, atol=1e-12)

@@ -8,14 +8,13 @@ from hypothesis.extra import numpy as hnp
 from reference import eta_and_xi, random_problem, subgrad0, subgrad01, subgrad1, subgrad11
 from reference import f as naive_losses
 
-from zonkey.arrays import one_hot
 from zonkey.bpl import assignment
 
 # Few distinct values, zero among them: ties, near-ties and exact zeros are the rule.
 CROWDED = hnp.arrays(
     float,
     st.tuples(st.integers(1, 8), st.integers(1, 6)),
-    elements=st.sampled_from([0.0, 1.0, 1.0005, 1.001, 1.05, 2.0, 2.001, 1e6]),
+    elements=st.sampled_from([0.0, 1e-12, 1.0, 1.0005, 1.001, 1.05, 2.0, 1e6]),
 )
 TOLERANCES = st.sampled_from([0.0, 1e-3, 0.0011, 0.1, 3.0])
 
@@ -55,45 +54,13 @@ def test_losses_are_never_negative_where_they_vanish():
 @settings(deadline=None, max_examples=100)
 @given(f=CROWDED, tie_tol=TOLERANCES)
 def test_eta_and_xi_equal_the_relaxed_subgradients(f, tie_tol):
-    eta, _, xi = shares(f, tie_tol)
+    eta, taken, xi = shares(f, tie_tol)
     np.testing.assert_allclose(eta, [subgrad01(f_i, tie_tol) for f_i in f], rtol=1e-15)
     np.testing.assert_allclose(xi, [subgrad11(f_i, tie_tol) for f_i in f], rtol=1e-15)
-
-
-@settings(deadline=None, max_examples=50)
-@given(f=CROWDED)
-def test_zero_tolerance_gives_the_exact_subgradients(f):
-    eta, _, xi = shares(f, 0.0)
-    np.testing.assert_allclose(eta, [subgrad0(f_i) for f_i in f], rtol=1e-15)
-    np.testing.assert_allclose(xi, [subgrad1(f_i) for f_i in f], rtol=1e-15)
-
-
-@settings(deadline=None, max_examples=50)
-@given(f=CROWDED, tie_tol=TOLERANCES)
-def test_rows_sum_to_one_or_are_zero_and_supports_are_disjoint(f, tie_tol):
-    eta, taken, xi = shares(f, tie_tol)
-    np.testing.assert_allclose(eta.sum(axis=1), 1.0, rtol=1e-14)
-    np.testing.assert_allclose(xi.sum(axis=1), (~taken.all(axis=1)).astype(float), rtol=1e-14)
     np.testing.assert_array_equal(eta > 0, taken)
-    assert not ((eta > 0) & (xi > 0)).any()
-    assert (eta >= 0).all()
-    assert (xi >= 0).all()
-
-
-@settings(deadline=None, max_examples=50)
-@given(f=CROWDED, seed=st.integers(0, 1000), tie_tol=TOLERANCES)
-def test_reordered_classes_reorder_the_shares(f, seed, tie_tol):
-    order = np.random.default_rng(seed).permutation(f.shape[1])
-    for before, after in zip(shares(f, tie_tol), shares(f[:, order], tie_tol), strict=True):
-        np.testing.assert_array_equal(after, before[:, order])
-
-
-def test_shares_by_hand():
-    f = np.array([[2.0, 2.001, 3.0, 3.001, 9.0], [5.0, 4.0, 6.0, 7.0, 8.0]])
-    eta, taken, xi = shares(f, 1e-3)
-    np.testing.assert_allclose(eta, [[0.5, 0.5, 0, 0, 0], [0, 1, 0, 0, 0]])
-    np.testing.assert_array_equal(taken, eta > 0)
-    np.testing.assert_allclose(xi, [[0, 0, 0.5, 0.5, 0], [1, 0, 0, 0, 0]])
+    if tie_tol == 0:
+        np.testing.assert_allclose(eta, [subgrad0(f_i) for f_i in f], rtol=1e-15)
+        np.testing.assert_allclose(xi, [subgrad1(f_i) for f_i in f], rtol=1e-15)
 
 
 def test_the_tolerance_is_relative_and_strict():
@@ -101,35 +68,6 @@ def test_the_tolerance_is_relative_and_strict():
     np.testing.assert_array_equal(shares(f, 0.25)[0], [[1, 0, 0]])
     np.testing.assert_array_equal(shares(f, 0.2501)[0], [[0.5, 0.5, 0]])
     np.testing.assert_array_equal(shares(f * 1e-9, 0.2501)[0], [[0.5, 0.5, 0]])
-
-
-def test_a_loss_of_exactly_zero_takes_all():
-    f = np.array([[0.0, 1e-12, 1.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
-    eta, _, xi = shares(f, 1e-3)
-    np.testing.assert_array_equal(eta, [[1, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0.5]])
-    np.testing.assert_array_equal(xi, [[0, 1, 0], [0, 0, 1], [1, 0, 0]])
-
-
-def test_identical_prototypes_share_the_weight():
-    problem = random_problem(3, q=3)
-    Y_u = problem.Y_u[[0, 1, 2, 0, 1]]
-    W = np.random.default_rng(0).normal(size=(7, 4))
-    eta, _, xi = shares(assignment.losses(W, problem.X_g, Y_u), 1e-3)
-    alone, _, alone_second = shares(assignment.losses(W, problem.X_g, Y_u[:3]), 1e-3)
-    for twins, single in ((eta, alone), (xi, alone_second)):
-        np.testing.assert_array_equal(twins[:, 0], twins[:, 3])
-        np.testing.assert_array_equal(twins[:, 1], twins[:, 4])
-        merged = twins[:, :3] + np.pad(twins[:, 3:], ((0, 0), (0, 1)))
-        np.testing.assert_array_equal(merged > 0, single > 0)
-        np.testing.assert_allclose(merged.sum(axis=1), single.sum(axis=1))
-    assert (eta == 0.5).any()
-    assert (xi == 0.5).any()
-
-
-def test_assigned_shares_follow_the_targets_alone():
-    eta = one_hot(np.array([2, 0, 2]), 4, like=np.zeros((3, 4), np.float32))
-    assert eta.dtype == np.float32
-    np.testing.assert_array_equal(eta, [[0, 0, 1, 0], [1, 0, 0, 0], [0, 0, 1, 0]])
 
 
 @pytest.mark.parametrize("known", ["nothing", "samples", "both"])
@@ -145,16 +83,6 @@ def test_losses_of_a_batch_are_those_of_its_members(known):
     for t, h in np.ndindex(2, 3):
         expected = naive_losses(W[t, h], X_g[t, h], Y_u[t, 0])
         np.testing.assert_allclose(f[t, h], expected, rtol=1e-10, atol=1e-10)
-
-
-def test_known_sizes_of_projected_samples_are_taken_at_their_word():
-    problem = random_problem(6)
-    W = np.random.default_rng(0).normal(size=(7, 4))
-    exact = np.sum((problem.X_g @ W) ** 2, axis=1)
-    plain = assignment.losses(W, problem.X_g, problem.Y_u)
-    moved = assignment.losses(W, problem.X_g, problem.Y_u, None, exact + 5)
-    np.testing.assert_allclose(moved - plain, 5, rtol=1e-9)
-    np.testing.assert_array_equal(np.argmin(moved, axis=1), np.argmin(plain, axis=1))
 
 
 @pytest.mark.parametrize("rule", ["second-best", None, "assigned"])

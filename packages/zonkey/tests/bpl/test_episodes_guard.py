@@ -52,8 +52,8 @@ def guarded(problem, W, X_g, targets, *, alpha, mu, beta, max_iter):
 )
 def test_every_episode_uses_the_mu_that_it_bears(shape):
     lowered = set()
-    for seed in range(6):
-        problems = several(seed, 2, 4, noise=0.3, **shape)
+    for seed in range(3):
+        problems = several(seed, 2, 3, noise=0.3, **shape)
         W = initial_projection(problems[0][0], 0.05)
         turned = Turned(problems, W, beta=0.05, rho=0.8)
         learning = {"alpha": 0.7, "mu": 0.95, "max_iter": 3}
@@ -123,13 +123,3 @@ def test_episodes_with_the_same_counts_share_one_look(monkeypatch):
     _, course = turned.learn(W, alpha=0.7, mu=0.95, max_iter=1, tol=0.0)
     assert len(looks) == len(np.unique(counts, axis=0)) < 4
     assert course.mu[0, 0, 1] == course.mu[0, 0, 2]
-
-
-def test_nothing_is_looked_at_where_no_class_is_pushed(monkeypatch):
-    problems = several(1, 1, 2, noise=0.3, shots=1, m=5)
-    W = initial_projection(problems[0][0], 0.05)
-    turned = Turned(problems, W, beta=0.05)
-    monkeypatch.setattr(module, "lower_mu", None)
-    monkeypatch.setattr(module, "keeps_its_share", None)
-    _, course = turned.learn(W, alpha=0.7, mu=0.0, max_iter=2, tol=0.0)
-    np.testing.assert_array_equal(course.mu, np.zeros((2, 1, 2)))

@@ -3,10 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from decompositions import watched_decompositions
 from few_shot_cases import BASE, NOVEL, SYNTHESES, P, X, Y, assert_same_model, fitted, prepared
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 
 from zonkey import Moments, Prototypes
 from zonkey.bpl.frame import BaseClasses
@@ -19,56 +17,12 @@ OF_BASE = {label: P.prototypes[label] for label in P.seen}
 
 
 @pytest.mark.parametrize("synthesis", SYNTHESES)
-def test_saved_moments_are_all_that_is_needed_of_the_base_classes(tmp_path, synthesis):
-    features, saved = tmp_path / "features.npy", tmp_path / "base.moments"
-    np.save(features, P.X)
-    rows = np.load(features, mmap_mode="r")
-    moments = Moments(OF_BASE)
-    for start in range(0, len(rows), 20):
-        moments.update(rows[start : start + 20], P.y[start : start + 20])
-    moments.save(saved)
-    del rows, moments
-    features.unlink()
-    loaded = Moments.load(saved)
-    saved.unlink()
-    model = fitted(base=loaded, prototypes=NOVEL, synthesis=synthesis)
-    assert_same_model(model, fitted(synthesis=synthesis))
-    assert_array_equal(model.seen_classes_, P.seen)
-
-
-def test_only_synthesis_from_base_classes_needs_their_samples():
-    bare = Moments.from_arrays(P.X, P.y, P.prototypes, n_reserve=0)
-    for synthesis in ("support", None):
-        expected = fitted(synthesis=synthesis).projection_
-        assert_array_equal(fitted(base=bare, synthesis=synthesis).projection_, expected)
-
-
-@pytest.mark.parametrize("synthesis", SYNTHESES)
-def test_kept_base_classes_give_what_their_moments_give(synthesis):
+def test_one_base_serves_several_support_sets_in_any_order(synthesis):
     kept = BaseClasses(BASE)
-    for _ in range(2):
-        model = fitted(base=kept, synthesis=synthesis)
-        assert_array_equal(model.projection_, fitted(synthesis=synthesis).projection_)
-
-
-def test_kept_base_classes_are_diagonalized_once():
-    model = prepared(base=BaseClasses(BASE))
-    with watched_decompositions() as seen:
-        for synthesis in SYNTHESES:
-            copy = clone(model).set_params(synthesis=synthesis)
-            assert copy.base is model.base
-            copy.fit(X, Y)
-            clone(copy).fit(X[:5], Y[:5])
-    assert seen.times(BASE.A0) == 1
-
-
-def test_one_base_serves_several_support_sets_in_any_order():
-    kept = BaseClasses(BASE)
-    parts = [slice(0, 4), slice(3, 11), slice(0, 4)]
-    models = [prepared(base=kept).fit(P.X_new[part], P.y_new[part]) for part in parts]
-    assert_array_equal(models[0].projection_, models[2].projection_)
-    for model, part in zip(models, parts, strict=True):
-        alone = prepared().fit(P.X_new[part], P.y_new[part])
+    for part in (slice(0, 4), slice(3, 11), slice(0, 4)):
+        data = P.X_new[part], P.y_new[part]
+        model = prepared(base=kept, synthesis=synthesis).fit(*data)
+        alone = prepared(synthesis=synthesis).fit(*data)
         assert_array_equal(model.projection_, alone.projection_)
 
 
@@ -151,15 +105,3 @@ def test_the_penalty_is_that_of_base_classes():
     strong = fitted(candidates="all", seen_penalty=1e6)
     assert_array_equal(strong.predict(X_ALL), fitted().predict(X_ALL))
     assert set(fitted(candidates="all", seen_penalty=-1e6).predict(X_ALL)) <= set(P.seen)
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_scores_of_a_few_novel_classes(n):
-    chosen = np.isin(P.y_new, P.unseen[:n])
-    model = prepared().fit(P.X_new[chosen], P.y_new[chosen])
-    centers = np.stack([model.projection_ @ P.prototypes[label] for label in P.unseen[:n]])
-    scores = -((P.X_new[:, None, :] - centers) ** 2).sum(axis=2)
-    scores += (P.X_new**2).sum(axis=1, keepdims=True)
-    expected = scores[:, 1] - scores[:, 0] if n == 2 else scores
-    assert_allclose(model.decision_function(P.X_new), expected, rtol=1e-9, atol=1e-9)
-    assert_array_equal(model.predict(P.X_new), np.array(P.unseen)[scores.argmax(axis=1)])

@@ -12,14 +12,6 @@ from zonkey.testing import linear_problem
 # Noise that makes classes compete, without which many parameters have nothing to decide.
 P = linear_problem(noise=1.5)
 N_SUPPORT = 13  # not a multiple of the 4 novel classes: some have more shots than others
-OFF_DEFAULT = {
-    "rho": 0.8,
-    "mu": 0.2,
-    "n_synthetic": 7,
-    "n_neighbors": 2,
-    "noise": 0.6,
-    "tie_tol": 0.05,
-}
 
 
 def fitted(p=P, rows=range(N_SUPPORT), **parameters):
@@ -38,59 +30,6 @@ def test_the_seed_decides_and_nothing_else():
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     fitted()
     assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
-
-
-EFFECTS = [
-    ({}, "synthesis", "base"),
-    ({}, "synthesis", None),
-    ({}, "competition", None),
-    ({}, "competition", "assigned"),
-    ({}, "scaling", None),
-    ({}, "base", None),
-    ({}, "prototypes", {label: 2 * P.prototypes[label] for label in P.unseen}),
-    ({}, "random_state", 1),
-    ({}, "rho", 0.0),
-    ({}, "alpha", 0.3),
-    ({}, "mu", 0.0),
-    ({}, "beta", 0.0),
-    ({}, "n_synthetic", 3),
-    ({"synthesis": "base"}, "n_synthetic", 3),
-    ({"synthesis": "base"}, "n_neighbors", 1),
-    ({"synthesis": "base"}, "rho", 0.0),
-    ({"synthesis": "base"}, "random_state", 1),
-    ({}, "noise", 0.5),
-    ({}, "n_episodes", 2),
-    ({}, "base_samples_per_class", 2),
-    ({}, "base_samples_per_class", 3),
-    ({"base_samples_per_class": 2, "synthesis": None}, "random_state", 1),
-    ({}, "tie_tol", 0.5),
-    ({}, "max_iter", 1),
-    ({}, "tol", 0.5),
-]
-
-
-@pytest.mark.parametrize(("others", "name", "value"), EFFECTS, ids=str)
-def test_every_parameter_of_learning_has_an_effect(others, name, value):
-    changed = fitted(**others, **{name: value}).projection_
-    assert np.abs(changed - fitted(**others).projection_).max() > 1e-6
-
-
-@pytest.mark.parametrize(
-    ("parameters", "idle"),
-    [
-        ({"synthesis": None}, ["rho", "mu", "n_synthetic", "n_neighbors", "noise", "tie_tol"]),
-        ({"synthesis": "base"}, ["noise"]),
-        ({"synthesis": "support"}, ["n_neighbors"]),
-        ({"competition": None}, ["mu"]),
-        ({"competition": "assigned"}, ["mu", "tie_tol"]),
-    ],
-    ids=str,
-)
-def test_parameters_of_what_is_left_out_have_no_effect(parameters, idle):
-    changed = {name: OFF_DEFAULT[name] for name in idle}
-    assert_array_equal(
-        fitted(**parameters, **changed).projection_, fitted(**parameters).projection_
-    )
 
 
 def test_steps_of_all_episodes_are_counted():

@@ -72,19 +72,6 @@ def test_a_batch_is_its_members(shape, scaling):
     assert made.targets.shape == (2, 1, made.features.shape[2])
 
 
-@pytest.mark.parametrize("m", [0, 2])
-def test_tasks_may_come_without_episodes(m):
-    problems = several(14, 3, 1, m=m)
-    W = projection(problems[0][0])
-    names = ("Y_u", "X_u", "codes", "epsilon")
-    parts = (np.array([getattr(own[0], name) for own in problems]) for name in names)
-    made = synthesize_from_support(W, *parts, rho=0.7)
-    for t, (problem,) in enumerate(problems):
-        X_g, targets = query_set(problem, W, 0.7)
-        np.testing.assert_allclose(made.features[t], X_g, rtol=1e-11, atol=1e-11)
-        np.testing.assert_array_equal(made.targets[t], targets)
-
-
 @settings(deadline=None, max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
@@ -100,14 +87,3 @@ def test_tasks_may_come_without_episodes(m):
 def test_printed_formula_for_any_shape(seed, d, k, q, shots, extra, m, rho, scaling):
     problem = random_few_shot(seed, d=d, k=k, q=q, shots=shots, extra=extra, m=m)
     assert_printed(problem, projection(problem, seed), rho=rho, scaling=scaling)
-
-
-@settings(deadline=None, max_examples=25)
-@given(seed=st.integers(0, 10**6), shift=st.floats(-50, 50))
-def test_moving_a_whole_class_changes_nothing(seed, shift):
-    problem = random_few_shot(seed, shots=3)
-    W = projection(problem)
-    moved = problem.X_u + shift * (problem.codes == 1)[:, None]
-    np.testing.assert_allclose(
-        run(replace(problem, X_u=moved), W).features, run(problem, W).features, atol=1e-12
-    )

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
-from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
 from zonkey.bpl.kernels import KERNELS, kernel_matrix, median_squared_distance
 
@@ -29,7 +28,7 @@ def arccos(y, z):
     return lengths * (math.sin(t) + (math.pi - t) * math.cos(t)) / math.pi
 
 
-def naive(kind, Y, Z, *, gamma=1.0, degree=3, coef0=1.0):
+def naive(kind, Y, Z, *, gamma, degree, coef0):
     """Return the printed formulas, one pair of rows at a time."""
     formulas = {
         "linear": dot,
@@ -51,17 +50,6 @@ def assert_close(got, expected, tolerance=1e-13):
     np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("kind", COMPUTED)
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"gamma": 0.3}, {"degree": 2}, {"coef0": 0.0}, {"coef0": -0.4}, {"degree": 1}, OPTIONS],
-    ids=str,
-)
-def test_values_are_those_of_the_formulas(kind, options):
-    Y, Z = drawn(0)
-    assert_close(kernel_matrix(kind, Y, Z, **options), naive(kind, Y, Z, **options))
-
-
 @settings(deadline=None, max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -71,7 +59,7 @@ def test_values_are_those_of_the_formulas(kind, options):
     k=st.integers(1, 6),
     gamma=st.floats(0.01, 3.0),
     degree=st.integers(1, 4),
-    coef0=st.floats(0.0, 2.0),
+    coef0=st.floats(-1.0, 2.0),
 )
 def test_any_shape_gives_the_formulas_and_a_kernel(seed, kind, n, m, k, gamma, degree, coef0):
     Y, Z = drawn(seed, n, m, k)
@@ -79,37 +67,17 @@ def test_any_shape_gives_the_formulas_and_a_kernel(seed, kind, n, m, k, gamma, d
     both = np.vstack([Y, Z, Y[:1], 0 * Y[:1]])
     K = kernel_matrix(kind, both, both, **options)
     assert_close(K, naive(kind, both, both, **options), 1e-12)
-    values = np.linalg.eigvalsh(K)
-    assert values[0] >= -1e-13 * values[-1]
+    if coef0 >= 0:
+        values = np.linalg.eigvalsh(K)
+        assert values[0] >= -1e-13 * values[-1]
     for part, expected in (((Y, Z), K[:n, n : n + m]), ((Z, Y), K[n : n + m, :n])):
         got = kernel_matrix(kind, *part, **options)
-        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14 * K.max())
-
-
-def test_values_are_those_of_scikit_learn():
-    Y, Z = drawn(1)
-    for kind, expected in {
-        "linear": linear_kernel(Y, Z),
-        "rbf": rbf_kernel(Y, Z, gamma=0.3),
-        "poly": polynomial_kernel(Y, Z, **OPTIONS),
-    }.items():
-        assert_close(kernel_matrix(kind, Y, Z, **OPTIONS), expected)
-
-
-def test_arccos_is_the_mean_of_rectified_products():
-    """Its definition, 2 E[(w'y)_+ (w'z)_+] for normal w: the angle of w is left to integrate."""
-    Y, Z = drawn(2, k=2)
-    angles = np.linspace(0, 2 * np.pi, 200_000, endpoint=False)
-    directions = np.stack([np.cos(angles), np.sin(angles)])
-    rectified = [np.maximum(M @ directions, 0) for M in (Y, Z)]
-    assert_close(kernel_matrix("arccos", Y, Z), 4 * rectified[0] @ rectified[1].T / 200_000, 1e-8)
-
-
-def test_arccos_where_the_angle_is_known():
-    Y = np.array([[3.0, 4.0], [-4.0, 3.0], [-6.0, -8.0], [0.0, 0.0]])
-    got = kernel_matrix("arccos", Y[:1], Y)
-    assert_close(got, [[25.0, 25 / np.pi, 0.0, 0.0]], 1e-15)
-    assert got[0, 3] == 0
+        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14 * np.abs(K).max())
+    # The dtype is kept, whatever that of the parameters.
+    options = {name: np.float64(value) for name, value in options.items()}
+    single = kernel_matrix(kind, Y.astype(np.float32), Z.astype(np.float32), **options)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, K[:n, n : n + m], rtol=0, atol=1e-4 * np.abs(K).max())
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -138,16 +106,6 @@ def test_a_missing_value_stays_missing(kind):
     got = kernel_matrix(kind, Y, Z)
     assert np.isnan(got[2]).all()
     assert np.isfinite(np.delete(got, 2, axis=0)).all()
-
-
-@pytest.mark.parametrize("kind", COMPUTED)
-def test_the_dtype_is_kept_whatever_that_of_the_parameters(kind):
-    Y, Z = drawn(6, dtype=np.float32)
-    options = {name: np.float64(value) for name, value in OPTIONS.items()}
-    got = kernel_matrix(kind, Y, Z, **options)
-    assert got.dtype == np.float32
-    assert_close(got, naive(kind, Y, Z, **OPTIONS), 1e-6)
-    assert kernel_matrix("poly", Y, Z, degree=np.int64(2)).dtype == np.float32
 
 
 def test_precomputed_values_are_returned_as_they_are():
@@ -185,7 +143,7 @@ def test_copies_of_rows_do_not_count_though_rounding_sets_them_apart(dtype, k, m
         assert median_squared_distance(copies) == pytest.approx(expected, rel=tolerance)
 
 
-@pytest.mark.parametrize("n", [1500, 2000, 2001, 4999])
+@pytest.mark.parametrize("n", [2000, 2001, 4999])
 def test_of_many_rows_two_thousand_evenly_spaced_ones_count(n):
     taken = [i * n // 2000 for i in range(2000)] if n > 2000 else list(range(n))
     Y = np.full((n, 2), 1e6)
@@ -193,8 +151,7 @@ def test_of_many_rows_two_thousand_evenly_spaced_ones_count(n):
     assert median_squared_distance(Y) == pytest.approx(np.median(pdist(Y[taken]) ** 2), rel=1e-12)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("device", ["CPU_DEVICE", "device1"])
+@pytest.mark.parametrize(("dtype", "device"), [("float64", "CPU_DEVICE"), ("float32", "device1")])
 def test_the_standard_is_enough(dtype, device):
     Y, Z = drawn(11, dtype=dtype)
     Y[0] = 0

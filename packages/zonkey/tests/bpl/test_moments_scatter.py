@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from libraries import in_every_library
+from all_pairs import all_pairs
+from libraries import LIBRARIES
 from safetensors.numpy import load_file
 
 from zonkey.bpl.frame import BaseClasses
 from zonkey.bpl.moments import Moments
-from zonkey.bpl.projection import NormalEquations, bidirectional_projection, reverse_projection
+from zonkey.bpl.projection import NormalEquations, directed_projection
 from zonkey.prototypes import Prototypes
 
 RNG = np.random.default_rng(0)
@@ -42,46 +43,27 @@ def assert_same_without_scatter(got, expected, numpy=np.asarray):
 
 
 DERIVED = {
-    "updated": lambda whole, _: whole.copy().update(2 * X, Y),
-    "merged": lambda whole, part: whole.copy().merge(part),
-    "sum": lambda whole, part: whole + part,
-    "subtracted": lambda whole, part: whole.copy().subtract(part),
-    "difference": lambda whole, part: whole - part,
-    "emptied": lambda whole, _: whole - whole,
-    "refilled": lambda whole, part: (whole - part) + part,
-    "copied": lambda whole, _: whole.copy(),
-    "renamed": lambda whole, _: whole.with_prototypes(OTHERS),
-    "onto nothing": lambda whole, _: Moments(PROTOTYPES, scatter=whole.scatter, **OPTIONS) + whole,
-    "and nothing": lambda whole, _: whole + Moments(PROTOTYPES, scatter=whole.scatter, **OPTIONS),
+    "updated": lambda whole, _, place: whole.copy().update(place(2 * X), Y),
+    "sum": lambda whole, part, _: whole + part,
+    "difference": lambda whole, part, _: whole - part,
+    "emptied": lambda whole, *_: whole - whole,
+    "refilled": lambda whole, part, _: (whole - part) + part,
+    "renamed": lambda whole, *_: whole.with_prototypes(OTHERS),
+    "onto nothing": lambda whole, *_: Moments(PROTOTYPES, **whole._options) + whole,
+    "and nothing": lambda whole, *_: whole + Moments(PROTOTYPES, **whole._options),
 }
 
 
-@pytest.mark.parametrize("how", DERIVED)
-def test_all_but_the_scatter_stays_the_same(how):
-    got, expected = (
-        DERIVED[how](gathered(scatter), gathered(scatter, slice(30))) for scatter in (False, True)
-    )
-    assert_same_without_scatter(got, expected)
-
-
-@in_every_library
-@pytest.mark.parametrize("how", DERIVED)
-def test_all_but_the_scatter_stays_the_same_on_devices(library, how, monkeypatch):
-    if how == "updated":
-        monkeypatch.setitem(DERIVED, how, lambda whole, _: whole.copy().update(library(2 * X), Y))
-    got, expected = (
-        DERIVED[how](gathered(scatter, place=library), gathered(scatter, slice(30), library))
-        for scatter in (False, True)
-    )
-    assert_same_without_scatter(got, expected, library.numpy)
-    assert_same_without_scatter(got.to_numpy(), expected.to_numpy())
-
-
-def test_it_is_there_unless_told_otherwise():
-    assert Moments(PROTOTYPES).scatter is True
-    assert Moments.from_arrays(X, Y, PROTOTYPES).scatter is True
-    assert Moments.from_arrays(X, Y, PROTOTYPES, scatter=False).scatter is False
-    np.testing.assert_allclose(gathered(True).A0, X.T @ X, rtol=1e-12)
+@all_pairs({"place": [np.asarray, *LIBRARIES], "how": DERIVED})
+def test_all_but_the_scatter_stays_the_same(place, how):
+    numpy = np.asarray if place is np.asarray else place.numpy
+    wholes, found = [gathered(scatter, place=place) for scatter in (False, True)], []
+    before = numpy(wholes[0].class_sums).copy()
+    for whole in wholes:
+        found.append(DERIVED[how](whole, gathered(whole.scatter, slice(30), place), place))
+    assert_same_without_scatter(*found, numpy)
+    assert_same_without_scatter(*(moments.to_numpy() for moments in found))
+    np.testing.assert_array_equal(numpy(wholes[0].class_sums), before)  # of which those are copies
 
 
 def test_it_is_refused_before_there_is_any_sample():
@@ -111,9 +93,9 @@ def test_a_file_holds_all_but_the_scatter(how, tmp_path):
     assert_same_without_scatter(again.update(-X, Y), expected.copy().update(-X, Y))
 
 
-@pytest.mark.parametrize("method", ["merge", "subtract", "__add__", "__sub__"])
-@pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("filled", [True, False])
+@all_pairs(
+    {"method": ["merge", "subtract", "__add__"], "own": [True, False], "filled": [True, False]}
+)
 def test_moments_with_and_without_are_not_combined(method, own, filled):
     moments = gathered(own)
     other = gathered(not own) if filled else Moments(PROTOTYPES, scatter=not own, **OPTIONS)
@@ -125,30 +107,21 @@ def test_moments_with_and_without_are_not_combined(method, own, filled):
         np.testing.assert_array_equal(got, expected)
 
 
-class TestEquations:
-    def test_need_it_in_the_forward_direction_only(self):
-        without, whole = (
-            NormalEquations.from_moments(gathered(scatter)) for scatter in (False, True)
-        )
-        np.testing.assert_array_equal(without.B0, whole.B0)
-        np.testing.assert_array_equal(without.C0, whole.C0)
-        expected = reverse_projection(whole, 0.3).value
-        np.testing.assert_array_equal(reverse_projection(without, 0.3).value, expected)
-        for ask in (
-            lambda: without.A0,
-            lambda: without.factor,
-            lambda: bidirectional_projection(without, 0.3),
-        ):
-            with pytest.raises(ValueError, match=REFUSED):
-                ask()
-
-    def test_base_classes_have_frames_that_leave_features_as_they_are(self):
-        Y_u = RNG.normal(size=(2, 3))
-        found = []
-        for scatter in (False, True):
-            base = BaseClasses(gathered(scatter))
-            frame = base.frame(Y_u, rotate=False)
-            found.append(frame.lift(reverse_projection(frame.equations, 0.2).value))
-        np.testing.assert_array_equal(*found)
+def test_equations_need_it_in_the_forward_direction_only():
+    without, whole = (NormalEquations.from_moments(gathered(scatter)) for scatter in (False, True))
+    np.testing.assert_array_equal(without.B0, whole.B0)
+    np.testing.assert_array_equal(without.C0, whole.C0)
+    expected = directed_projection(whole, 0.3, 0.0).value
+    np.testing.assert_array_equal(directed_projection(without, 0.3, 0.0).value, expected)
+    Y_u = RNG.normal(size=(2, 3))
+    frames = [BaseClasses(gathered(s)).frame(Y_u, rotate=False) for s in (False, True)]
+    found = [frame.lift(directed_projection(frame.equations, 0.2, 0.0).value) for frame in frames]
+    np.testing.assert_array_equal(*found)
+    for ask in (
+        lambda: without.A0,
+        lambda: without.factor,
+        lambda: directed_projection(without, 0.3, 0.5),
+        lambda: BaseClasses(gathered(False)).frame(Y_u),
+    ):
         with pytest.raises(ValueError, match=REFUSED):
-            BaseClasses(gathered(False)).frame(Y_u)
+            ask()

@@ -71,20 +71,10 @@ def test_mu_is_lowered_in_some_cases_and_given_up_in_others():
     assert lower_mu(pulled, pushed, 0.9, hopeless) == 0.0
 
 
-@given(seed=st.integers(0, 10**6), mu=st.floats(0, 1), q=st.integers(1, 4), E=st.integers(1, 3))
-@settings(deadline=None, max_examples=60)
-def test_classes_that_keep_a_twentieth_keep_their_share(seed, mu, q, E):
-    rng = np.random.default_rng(seed)
-    pulled, pushed = rng.integers(0, 5, size=(2, E, q)).astype(float)
-    expected = all(
-        pulled[h, j] - mu * pushed[h, j] >= 0.05 * pulled[h, j] for h in range(E) for j in range(q)
-    )
-    assert keeps_its_share(pulled, pushed, mu) is (expected or mu == 0)
-
-
 def test_nothing_is_looked_at_where_every_class_keeps_its_share():
     assert lower_mu(np.array([4.0, 8.0]), np.array([3.0, 7.6]), 1.0, None) == 1.0
     assert lower_mu(np.array([4.0, 0.0]), np.array([9.0, 9.0]), 0.0, None) == 0.0
+    assert not keeps_its_share(np.array([4.0, 8.0]), np.array([3.0, 7.7]), 1.0)
 
 
 def test_A_is_asked_where_its_bound_is_not_enough_only():

@@ -61,6 +61,10 @@ def test_basis_and_rest_are_B_hat(library, alpha):
         at = 0.99**step * alpha
         basis = bases.of(library(now), at, basis)
         assert_basis(basis, B0, Y_u, now, at, library.numpy)
+    single = [library(M.astype(np.float32)) for M in (B0, Y_u, counts)]
+    basis = bases_of(*single[:2]).of(single[2], alpha, None)
+    found = (M for M in (basis.values, basis.V, basis.apart) if M is not None)
+    assert {library.numpy(M).dtype for M in found} == {np.dtype(np.float32)}
 
 
 def test_on_the_host_the_mean_of_the_episodes_is_diagonalized_at_every_step():
@@ -99,14 +103,10 @@ def test_on_a_device_a_basis_serves_as_long_as_it_is_near():
     far = counts.copy()
     far[1] *= 1.2  # one task of three
     gone = bases.of(TORCH(far), 0.99 * 0.4, near)
-    V = [basis.V.numpy() for basis in (first, gone)]
-    for t in (0, 2):
-        np.testing.assert_array_equal(V[1][t], V[0][t])
+    np.testing.assert_array_equal(gone.V.numpy()[[0, 2]], first.V.numpy()[[0, 2]])
     assert gone.reference.alpha.tolist() == [0.4, 0.99 * 0.4, 0.4]
-    np.testing.assert_array_equal(gone.reference.of_classes[1], far[1].mean(axis=0))
     assert_basis(gone, B0, Y_u, far, 0.99 * 0.4, TORCH.numpy)
-    # What was known stays as it was.
-    assert first.reference.alpha.tolist() == [0.4] * 3
+    assert first.reference.alpha.tolist() == [0.4] * 3  # what was known stays as it was
 
 
 @pytest.mark.parametrize("tasks", [1, 16, 41])
@@ -117,15 +117,3 @@ def test_any_number_of_tasks_is_decomposed_as_each_alone(tasks):
     for t in range(tasks):
         alone = bases_of(B0, Y_u[t : t + 1]).of(counts[t : t + 1], 0.3, None)
         np.testing.assert_array_equal(basis.values[t], alone.values[0])
-
-
-@pytest.mark.parametrize("library", [np.asarray, *LIBRARIES], ids=repr)
-def test_float32_is_kept(library):
-    B0, Y_u, counts = drawn(7)
-    there = [library(M.astype(np.float32)) for M in (B0, Y_u, counts)]
-    bases = bases_of(*there[:2])
-    basis = bases.of(there[2], 0.4, None)
-    basis = bases.of(there[2], 0.3, basis)
-    assert {str(M.dtype).split(".")[-1] for M in (basis.values, basis.V, basis.apart)} == {
-        "float32"
-    }

@@ -1,8 +1,9 @@
-"""Fits that share base classes: the same models, and what is dear is done once."""
+"""Fits on moments, and on base classes that fits share: the same models, and little work."""
 
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from decompositions import watched_decompositions
 from numpy.testing import assert_allclose, assert_array_equal
@@ -76,21 +77,10 @@ def test_every_parameter_is_among_them():
 def test_every_parameter_is_followed_whatever_the_base_was_used_for_before():
     base = BaseClasses(gathered())
     with watched_decompositions() as seen:
-        models = {
-            name: prepared(**parameters).fit_moments(base)
-            for name, parameters in OFF_DEFAULT.items()
-        }
+        models = [prepared(**own).fit_moments(base) for own in OFF_DEFAULT.values()]
     assert seen.times(A0) == 1
-    for name, parameters in OFF_DEFAULT.items():
-        assert_same_model(models[name], prepared(**parameters).fit_moments(gathered()))
-
-
-@pytest.mark.parametrize("name", OFF_DEFAULT)
-def test_every_parameter_off_its_default_on_a_base_of_its_own(name):
-    parameters = OFF_DEFAULT[name]
-    base = BaseClasses(gathered(**parameters))
-    model = prepared(**parameters).fit_moments(base)
-    assert_same_model(model, prepared(**parameters).fit(P.X, P.y))
+    for model, parameters in zip(models, OFF_DEFAULT.values(), strict=True):
+        assert_same_model(model, prepared(**parameters).fit_moments(gathered()))
 
 
 SHARED = [
@@ -129,22 +119,16 @@ def test_one_decomposition_serves_many_fits_on_large_features(parameters):
 )
 @pytest.mark.parametrize("synthesis", ["perturb", None])
 def test_prototypes_of_the_estimator_take_the_place_of_those_of_the_base(parameters, synthesis):
-    base = BaseClasses(gathered())
+    moments = gathered()
+    base = BaseClasses(moments)
     before = prepared().fit_moments(base).projection_
-    model = prepared(synthesis=synthesis, **parameters).fit_moments(base)
     own = P.prototypes if parameters["prototypes"] is None else parameters["prototypes"]
     expected = prepared(synthesis=synthesis, **(parameters | {"prototypes": own}))
-    assert_same_model(model, expected.fit(P.X, P.y))
-    assert_array_equal(prepared().fit_moments(base).projection_, before)
-
-
-def test_a_prototype_that_changed_under_the_same_label_is_noticed():
-    base = BaseClasses(gathered())
-    moved = {**P.prototypes, P.unseen[0]: P.prototypes[P.unseen[0]] + 1}
-    models = [prepared(prototypes=one).fit_moments(base) for one in (P.prototypes, moved)]
-    for model in models:
-        assert_same_model(model, clone(model).fit(P.X, P.y))
-    assert np.abs(models[0].projection_ - models[1].projection_).max() > 1e-6
+    expected.fit(P.X, P.y)
+    for source in (base, moments):
+        model = prepared(synthesis=synthesis, **parameters).fit_moments(source)
+        assert_same_model(model, expected)
+        assert_array_equal(prepared().fit_moments(source).projection_, before)
 
 
 def test_raw_samples_are_drawn_once_for_all_weights(monkeypatch):
@@ -170,21 +154,51 @@ def test_where_the_scatter_has_no_weight_it_is_not_decomposed():
     assert_same_model(model, prepared(direction="reverse").fit(P.X, P.y))
 
 
-def test_base_classes_do_not_grow_with_the_moments_they_were_made_of():
-    half = len(P.y) // 2
-    moments = Moments.from_arrays(P.X[:half], P.y[:half], P.prototypes)
-    before = BaseClasses(moments)
-    moments.update(P.X[half:], P.y[half:])
-    model = prepared(synthesis=None)
-    early = clone(model).fit(P.X[:half], P.y[:half]).projection_
-    assert_allclose(model.fit_moments(before).projection_, early, rtol=1e-8, atol=1e-11)
-    late = clone(model).fit(P.X, P.y).projection_
-    assert_allclose(model.fit_moments(moments).projection_, late, rtol=1e-8, atol=1e-11)
-    assert np.abs(early - late).max() > 1e-3
+# Moments that are not shared
 
 
-def test_a_base_without_samples_to_perturb_is_refused_where_they_are_needed():
-    base = BaseClasses(Moments.from_arrays(P.X, P.y, P.prototypes, n_reserve=0))
-    prepared(synthesis=None).fit_moments(base)
+CONFIGURATIONS = [
+    {},
+    {"synthesis": None},
+    {"direction": "forward"},
+    {"direction": "reverse"},
+    {"competition": None, "candidates": "all", "alpha": 0.4},
+    {"competition": "assigned", "n_synthetic": 80},
+    {"competition": "entropy", "max_iter": 5},
+]
+
+
+@pytest.mark.parametrize("parameters", CONFIGURATIONS, ids=str)
+def test_from_gathered_moments(parameters):
+    model = prepared(**parameters)
+    expected = prepared(**parameters).fit(P.X, P.y)
+    assert_same_model(model.fit_moments(model.gather(P.X, P.y)), expected)
+    model.fit_moments(model.gather(P.X.astype(np.float32), P.y))
+    assert model.projection_.dtype == np.float64
+    assert_allclose(model.projection_, expected.projection_, rtol=1e-3, atol=1e-4)
+
+
+def test_raw_samples_are_kept_only_where_they_will_be_perturbed():
+    assert prepared().gather(P.X, P.y).n_reserve == 64
+    assert prepared(n_synthetic=100).gather(P.X, P.y).n_reserve == 100
+    for parameters in ({"synthesis": None}, {"direction": "forward"}):
+        assert prepared(**parameters).gather(P.X, P.y).n_reserve == 0
+
+
+def test_moments_without_samples_to_perturb_are_refused():
+    moments = prepared(synthesis=None).gather(P.X, P.y)
     with pytest.raises(ValueError, match=r"keep none of 'class 00'.*\(n_reserve=0\).*Gather"):
-        prepared().fit_moments(base)
+        prepared().fit_moments(moments)
+    with pytest.raises(ValueError, match="have no samples yet"):
+        prepared().fit_moments(Moments(P.prototypes))
+    with pytest.raises(TypeError, match=r"takes Moments; got ndarray.*fit\(X, y\)"):
+        prepared().fit_moments(P.X)
+
+
+def test_names_of_features_of_an_earlier_fit_are_forgotten():
+    frame = pd.DataFrame(P.X, columns=[f"feature {i}" for i in range(P.X.shape[1])])
+    model = prepared().fit(frame, P.y)
+    assert hasattr(model, "feature_names_in_")
+    model.fit_moments(model.gather(P.X, P.y))
+    assert not hasattr(model, "feature_names_in_")
+    model.predict(P.X_new)  # no warning of missing names

@@ -13,7 +13,7 @@ from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 from zonkey.testing import linear_problem
 
 ESTIMATORS = [
-    AnyShotClassifier(),
+    pytest.param(AnyShotClassifier(), marks=pytest.mark.exhaustive),
     AnyShotClassifier(preprocessing=None, temperature=1.0),
     ZeroShotClassifier(),
     ZeroShotClassifier(direction="forward"),

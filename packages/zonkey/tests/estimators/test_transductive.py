@@ -75,7 +75,10 @@ def test_minimum_entropy_takes_them_too():
 
 
 def test_neither_the_order_nor_the_seed_has_a_say():
-    expected = fitted(**ODD).projection_
+    unlabeled = P.X_new.copy()
+    expected = fitted(unlabeled=unlabeled, **ODD).projection_
+    assert_array_equal(unlabeled, P.X_new)  # which stay as they are
+    assert np.abs(fitted(unlabeled=P.X_new[:1], **ODD).projection_ - expected).max() > 1e-4
     backwards = fitted(unlabeled=P.X_new[::-1], **ODD).projection_
     assert_allclose(backwards, expected, rtol=1e-8, atol=1e-11)
     assert_array_equal(fitted(random_state=5, **ODD).projection_, expected)
@@ -93,14 +96,6 @@ def test_unlabeled_samples_in_any_container(given):
     model = fitted(unlabeled=given, **ODD)
     assert_allclose(model.projection_, expected.projection_, rtol=1e-9, atol=1e-12)
     assert model.projection_.dtype == np.float64
-
-
-def test_unlabeled_samples_stay_as_they_are_and_a_single_one_will_do():
-    unlabeled = P.X_new.copy()
-    fitted(unlabeled=unlabeled, **ODD)
-    assert_array_equal(unlabeled, P.X_new)
-    one, other = (fitted(unlabeled=P.X_new[[i]], **ODD).projection_ for i in (0, 1))
-    assert np.abs(one - other).max() > 1e-4
 
 
 def test_the_model_says_that_it_is_transductive_until_fitted_anew():

@@ -34,6 +34,20 @@ def parametrize_with_sklearn_checks(estimators, *, in_full=None, **options):
     return pytest.mark.parametrize(names, kept, **mark.kwargs)
 
 
+def leave_to_test_all(decorator, is_left):
+    """Return a decorator of checks of which `make test-all` alone runs those that are left to it.
+
+    `is_left` takes an estimator and the name of a check.
+    """
+    names, cases = decorator.mark.args
+    pairs = [(case, *case.values[:2]) for case in cases]
+    marked = [
+        _mark(case) if is_left(estimator, getattr(check, "func", check).__name__) else case
+        for case, estimator, check in pairs
+    ]
+    return pytest.mark.parametrize(names, marked, **decorator.mark.kwargs)
+
+
 def _mark(case):
     """Return a case that only `make test-all` runs."""
     values, marks = getattr(case, "values", case), getattr(case, "marks", ())

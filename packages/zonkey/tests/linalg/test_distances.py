@@ -41,18 +41,6 @@ def test_distances_are_those_of_the_loops(seed, n, m, d):
     np.testing.assert_allclose(got, naive_squared_distances(X, Z), rtol=0, atol=1e-11)
 
 
-@given(seeds, sizes, sizes)
-@settings(deadline=None, max_examples=25)
-def test_distances_survive_rotations_and_moves_and_the_exchange_of_X_and_Z(seed, n, m):
-    X, Z = drawn(seed, n, m, 4)
-    rng = np.random.default_rng(seed)
-    Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
-    move = rng.standard_normal(4)
-    expected = squared_distances(X, Z)
-    np.testing.assert_allclose(squared_distances(X @ Q + move, Z @ Q + move), expected, atol=1e-11)
-    np.testing.assert_allclose(squared_distances(Z, X).T, expected, atol=1e-12)
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_dtype_is_kept_and_its_precision_reached(dtype):
     X, Z = drawn(0, 7, 9, 30, dtype)
@@ -62,9 +50,8 @@ def test_the_dtype_is_kept_and_its_precision_reached(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("seed", range(5))
-def test_what_rounding_pushes_below_zero_is_clipped(seed, dtype):
-    X, _ = drawn(seed, 40, 1, 7, dtype)
+def test_what_rounding_pushes_below_zero_is_clipped(dtype):
+    X, _ = drawn(0, 40, 1, 7, dtype)
     X = X + dtype(1e6)
     gram = np.sum(X * X, axis=1)
     unclipped = gram[:, None] + gram[None, :] - 2 * (X @ X.T)
@@ -83,11 +70,6 @@ def test_a_missing_value_is_not_a_distance_of_zero():
     assert find_nearest(X, Z, 1)[0, 0] == 1
 
 
-def test_rows_of_different_length_have_no_distance():
-    with pytest.raises(ValueError, match="matmul"):
-        squared_distances(np.ones((2, 3)), np.ones((2, 4)))
-
-
 @given(seeds, sizes, st.integers(1, 15), st.integers(1, 3), st.integers(1, 15))
 @settings(deadline=None, max_examples=25)
 def test_nearest_rows_come_in_order_and_ties_in_their_own(seed, n, m, d, k):
@@ -98,13 +80,6 @@ def test_nearest_rows_come_in_order_and_ties_in_their_own(seed, n, m, d, k):
     got = find_nearest(X, Z, k)
     assert got.shape == (n, min(k, m))
     assert got.tolist() == naive_nearest(X, Z, k)
-
-
-def test_more_neighbors_than_rows_gives_all_rows():
-    X, Z = drawn(5, 3, 4, 2)
-    assert (
-        find_nearest(X, Z, 9).tolist() == find_nearest(X, Z, 4).tolist() == naive_nearest(X, Z, 4)
-    )
 
 
 def test_no_rows_and_no_neighbors():

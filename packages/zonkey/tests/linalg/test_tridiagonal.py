@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import scipy.linalg
+from equations import equation
 
 from zonkey.bpl.sylvester import Status, solve
 from zonkey.bpl.symmetric import Tridiagonal
 
 # One panel of the symmetric part has 64 rows.
-SIZES = [1, 2, 3, 10, 64, 65, 130]
+SIZES = [1, 2, 10, 64, 65, 130]
 DTYPES = [np.float64, np.float32]
 
 
@@ -28,34 +29,32 @@ def unsymmetric(d, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("d", SIZES)
-def test_the_factor_multiplies_out_to_the_symmetric_part(d, dtype):
+def test_the_factor_is_that_of_the_symmetric_part(d, dtype):
     M = unsymmetric(d, dtype)
+    S = (M + M.T) / 2
     tol = 20 * np.finfo(dtype).eps * d**0.5
     factor = Tridiagonal.from_matrix(M)
     Q, T = dense(factor)
     assert factor.shape == (d, d)
     assert Q.dtype == T.dtype == dtype
-    np.testing.assert_allclose(Q @ T @ Q.T, (M + M.T) / 2, rtol=0, atol=tol)
+    np.testing.assert_allclose(Q @ T @ Q.T, S, rtol=0, atol=tol)
     np.testing.assert_allclose(Q.T @ Q, np.eye(d), rtol=0, atol=tol)
     C = np.random.default_rng(0).standard_normal((2, 3, d, 4)).astype(dtype)
     np.testing.assert_allclose(factor.to_basis(C), Q.T @ C, rtol=0, atol=tol)
     np.testing.assert_allclose(factor.from_basis(C), Q @ C, rtol=0, atol=tol)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("d", SIZES)
-def test_eigenvalues_and_eigenvectors_are_those_of_the_matrix(d, dtype):
-    M = unsymmetric(d, dtype)
-    S = ((M + M.T) / 2).astype(float)
-    factor = Tridiagonal.from_matrix(M)
+    # So are its eigenvalues and eigenvectors.
+    S = S.astype(float)
     expected = np.linalg.eigvalsh(S)
     tol = 20 * np.finfo(dtype).eps * np.abs(expected).max()
     values, vectors = factor.eigh()
     assert values.dtype == vectors.dtype == factor.values.dtype == factor.extremes.dtype == dtype
-    np.testing.assert_allclose(factor.values, expected, rtol=0, atol=tol)
-    np.testing.assert_allclose(factor.extremes, expected[[0, -1]], rtol=0, atol=tol)
-    np.testing.assert_allclose(values, expected, rtol=0, atol=tol)
-    np.testing.assert_allclose((vectors * values) @ vectors.T, S, rtol=0, atol=tol)
+    for got, wanted in (
+        (factor.values, expected),
+        (factor.extremes, expected[[0, -1]]),
+        (values, expected),
+        ((vectors * values) @ vectors.T, S),
+    ):
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=tol)
 
 
 @pytest.mark.parametrize("d", SIZES)
@@ -82,7 +81,7 @@ OMEGA = {
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("omega", OMEGA.values(), ids=OMEGA)
-def test_one_factor_serves_scaled_and_shifted_matrices(equation, omega, dtype, monkeypatch):
+def test_one_factor_serves_scaled_and_shifted_matrices(omega, dtype, monkeypatch):
     A, B, C = equation(np.linspace(0.5, 4, 30), omega, dtype)
     factor = Tridiagonal.from_matrix(A)
     monkeypatch.setattr(Tridiagonal, "from_matrix", None)  # whatever factorizes from here on fails
@@ -103,17 +102,7 @@ def test_one_factor_serves_scaled_and_shifted_matrices(equation, omega, dtype, m
         )
 
 
-def test_transformations_compose_and_leave_the_factor_alone(equation):
-    A, _, _ = equation(np.linspace(0.5, 4, 30), [1.0])
-    factor = Tridiagonal.from_matrix(A)
-    before = factor.values.copy()
-    twice = factor.rescale(scale=2, shift=1).rescale(scale=0.5, shift=-0.25)
-    np.testing.assert_allclose(twice.values, before + 0.25, rtol=1e-13)
-    np.testing.assert_allclose(twice.extremes, before[[0, -1]] + 0.25, rtol=1e-13)
-    np.testing.assert_array_equal(Tridiagonal.from_matrix(A).values, before)
-
-
-def test_a_definite_equation_needs_the_extreme_eigenvalues_only(equation):
+def test_a_definite_equation_needs_the_extreme_eigenvalues_only():
     A, B, C = equation(np.linspace(0.5, 4, 30), [0.0, 1.0])
     factor = Tridiagonal.from_matrix(A)
     assert solve(factor, B, C).stats.gap == pytest.approx(0.5)
@@ -121,7 +110,7 @@ def test_a_definite_equation_needs_the_extreme_eigenvalues_only(equation):
 
 
 @pytest.mark.parametrize("layout", ["strided", "fortran", "transposed", "read-only"])
-def test_the_matrix_may_have_any_layout_and_stays_as_it_is(equation, layout):
+def test_the_matrix_may_have_any_layout_and_stays_as_it_is(layout):
     A, B, C = equation(np.linspace(0.5, 4, 70), np.linspace(0, 2, 3))
     skewed = A + np.triu(A) - np.tril(A)
     M = {

@@ -1,11 +1,11 @@
 """ZeroShotSearchCV over pipelines: the naive loop over the whole of them, only faster."""
 
-from typing import ClassVar
-
 import numpy as np
 import pandas as pd
 import pytest
+from all_pairs import all_pairs
 from numpy.testing import assert_allclose, assert_array_equal
+from reference import decomposed
 from refusals import refused
 from sklearn.base import clone
 from sklearn.impute import SimpleImputer
@@ -13,9 +13,9 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from recording import recording
 from zonkey import ZeroShotClassifier
 from zonkey.bpl.calibration import calibrate
-from zonkey.bpl.symmetric import Factor
 from zonkey.model_selection import ClassKFold, ZeroShotSearchCV
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 from zonkey.testing import linear_problem
@@ -112,35 +112,15 @@ def test_pipelines_equal_the_naive_loop(grid):
     for method in ("predict", "decision_function"):
         expected = getattr(best, method)(P.X_new)
         assert_array_equal(getattr(search, method)(P.X_new), expected)
+    top = best[-1].predict_top(best[:-1].transform(P.X_new), 2)
+    assert_array_equal(search.predict_top(P.X_new, 2), top)
     weight = np.linspace(1, 2, len(P.y_new))
     assert search.score(P.X_new, P.y_new, weight) == best.score(
         P.X_new, P.y_new, sample_weight=weight
     )
 
 
-def test_a_pipeline_of_nothing_but_a_classifier_is_that_classifier():
-    grid = {"beta": [0.01, 1.0, 30.0], "direction": ["both", "reverse"]}
-    alone = searched(classifier(), grid)
-    prefixed = {f"classify__{name}": values for name, values in grid.items()}
-    search = searched(Pipeline([("classify", classifier())]), prefixed)
-    assert_array_equal(split_scores(search), split_scores(alone))
-    assert_array_equal(search.predict(P.X_new), alone.predict(P.X_new))
-
-
 # What is learned how often
-
-
-def recording():
-    """Return a whitener that keeps the labels it was fitted with, whoever clones it."""
-
-    class Recording(WithinClassWhitener):
-        fits: ClassVar = []
-
-        def fit(self, X, y):
-            self.fits.append(y)
-            return super().fit(X, y)
-
-    return Recording()
 
 
 @pytest.mark.parametrize(
@@ -153,12 +133,12 @@ def test_steps_are_learned_once_a_fold_for_each_of_their_settings(of_steps, n_se
     grid = of_steps | {"classify__beta": [0.1, 1.0, 10.0]}
     search = searched(pipeline(whiten=step), grid, refit=False)
     training = [Y[train].tolist() for train, _ in CV.split(X, Y)]
-    assert sorted(y.tolist() for y in step.fits) == sorted(n_settings * training)
+    assert sorted(y.tolist() for _, y in step.fits) == sorted(n_settings * training)
     assert not hasattr(step, "whitening_")
     step.fits.clear()
     search.set_params(refit=True).fit(X, Y)
     assert len(step.fits) == 3 * n_settings + 1
-    assert_array_equal(step.fits[-1], Y)
+    assert_array_equal(step.fits[-1][1], Y)
 
 
 @pytest.mark.parametrize(
@@ -172,10 +152,9 @@ def test_steps_are_learned_once_a_fold_for_each_of_their_settings(of_steps, n_se
     ids=str,
 )
 def test_features_are_decomposed_once_a_fold_and_setting_of_the_steps(monkeypatch, grid, n_factors):
-    sizes, original = [], Factor.from_matrix
-    monkeypatch.setattr(Factor, "from_matrix", lambda M: sizes.append(len(M)) or original(M))
+    shapes = decomposed(monkeypatch)
     searched(pipeline(), grid | {"classify__beta": [0.1, 1.0, 3.0]}, refit=False)
-    assert sizes.count(X.shape[1]) == 3 * n_factors
+    assert shapes.count((X.shape[1], X.shape[1])) == 3 * n_factors
 
 
 # What has no say
@@ -239,14 +218,6 @@ def test_numbers_and_scores_alone_need_no_calibration():
     assert len(step.fits) == 3
 
 
-def test_steps_may_return_frames():
-    grid = {"classify__beta": [0.1, 1.0]}
-    frame = pd.DataFrame(X).add_prefix("feature ")
-    model = pipeline().set_output(transform="pandas")
-    search = ZeroShotSearchCV(model, grid, cv=CV).fit(frame, Y)
-    assert_array_equal(split_scores(search), split_scores(searched(pipeline(), grid)))
-
-
 # One grid after another
 
 
@@ -278,19 +249,26 @@ def test_grids_of_a_tuple_are_searched_one_after_the_other():
 # What is refused
 
 
-@pytest.mark.parametrize("name", ["prototypes", "candidates", "seen_penalty", "random_state"])
-@pytest.mark.parametrize("stages", [False, True])
+@all_pairs(
+    {
+        "name": ["prototypes", "candidates", "seen_penalty", "random_state"],
+        "stages": [False, True],
+    }
+)
 def test_what_the_folds_decide_is_refused_under_the_name_of_the_step(name, stages):
     grid = [{"classify__beta": [0.1]}, {f"classify__{name}": [0.5]}]
     said = f"`param_grid` must leave `{name}` alone: the folds decide it"
     with refused(ValueError, said, "Set it on the estimator"):
         searched(pipeline(), tuple(grid) if stages else grid)
+    with refused(ValueError, said, "Set it on the estimator"):
+        searched(classifier(), {name: [0.5]})
 
 
-@pytest.mark.parametrize("name", ["beta", "whitten__shrinkage", "classify__betta"])
-def test_names_that_are_not_there(name):
+def test_other_names_that_are_refused():
     with refused(ValueError, "Invalid parameter"):
-        searched(pipeline(), {name: [0.1]})
+        searched(pipeline(), {"classify__betta": [0.1]})
+    with refused(ValueError, "not 'classify' as a whole", "one classifier at a time"):
+        searched(pipeline(), {"classify": [classifier(beta=1e-3), classifier(beta=1e3)]})
 
 
 def test_pipelines_that_end_in_something_else():
@@ -299,23 +277,7 @@ def test_pipelines_that_end_in_something_else():
         searched(nested, {"inner__classify__beta": [0.1]})
 
 
-# What does not yet hold
-
-
-def test_the_best_candidates_of_a_pipeline():
-    search = searched(pipeline(), {"classify__beta": [0.1]})
-    steps, last = search.best_estimator_[:-1], search.best_estimator_[-1]
-    expected = last.predict_top(steps.transform(P.X_new), 2)
-    assert_array_equal(search.predict_top(P.X_new, 2), expected)
-
-
-def test_another_classifier_in_the_grid_is_searched_or_refused():
-    grid = {"classify": [classifier(beta=1e-3), classifier(beta=1e3)]}
-    try:
-        search = searched(pipeline(), grid)
-    except ValueError:
-        return
-    assert_naive(search, grid)
+# Several fits, and samples that come in other forms
 
 
 def test_a_later_fit_forgets_what_was_chosen():
@@ -330,10 +292,14 @@ def test_a_worse_last_grid_does_not_win():
 
 
 def test_the_first_step_may_look_at_what_came():
+    grid = {"classify__beta": [0.1, 1.0]}
+    steps = [("impute", SimpleImputer()), *pipeline().steps]
+    model = Pipeline(steps).set_output(transform="pandas")
+    frame = pd.DataFrame(X).add_prefix("feature ")
+    search = ZeroShotSearchCV(model, grid, cv=CV).fit(frame, pd.Series(Y))
+    assert_array_equal(split_scores(search), split_scores(searched(pipeline(), grid)))
     holed = X.copy()
     holed[3, 2] = np.nan
-    steps = [("impute", SimpleImputer()), *pipeline().steps]
-    search = ZeroShotSearchCV(Pipeline(steps), {"classify__beta": [0.1, 1.0]}, cv=CV)
     assert np.isfinite(search.fit(holed, Y).decision_function(P.X_new)).all()
 
 

@@ -119,15 +119,18 @@ def learn(
             converged |= active & (change <= tol)
             active = active & (change > tol)
         W = problem.result(state)
-    none = np.empty((0, *problem.shape))
+
+    def stack(steps: list[Any], dtype: type) -> np.ndarray:
+        return np.array(steps, dtype).reshape(len(steps), *problem.shape)
+
     return Course(
         W,
-        np.array(changes) if changes else none,
-        np.array(used) if used else none,
+        stack(changes, float),
+        stack(used, float),
         objective,
         statuses,
         converged=bool(converged.all()),
-        indefinite=np.array(indefinite, bool) if indefinite else none.astype(bool),
+        indefinite=stack(indefinite, bool),
     )
 
 
@@ -143,17 +146,9 @@ class _Iterate:
 class Algorithm1(ABC):
     """Fixed data of Algorithm 1, and the steps that `learn` takes with it.
 
-    Parameters
-    ----------
-    equations : NormalEquations
-        A0, B0, C0 of the seen samples.
-    synthesized : Synthesized
-        X_g and the class each sample was made for.
-    Y_u : array of shape (..., q, k)
-    beta : float
-    tie_tol : float
-        epsilon of Eqs. 16 (subgrad01) and 17 (subgrad11).
-    rule : {"second-best", "assigned", None}
+    `equations` has A0, B0 and C0 of the seen samples, `synthesized` has X_g and the class each
+    sample was made for, Y_u is (..., q, k). `tie_tol` is epsilon of Eqs. 16 (subgrad01) and 17
+    (subgrad11).
     """
 
     has_objective = False
@@ -323,14 +318,8 @@ def C_hat_rows(C0_rows: Array, Y_u: Array, delta: Shares, alpha: float) -> Array
 class Sides:
     """The questions of the guard about the operator W -> A-hat W + W B-hat.
 
-    Attributes
-    ----------
-    B_hat : callable
-        From class weights to B-hat.
-    least_of_A : float
-        Lower bound of the eigenvalues of A-hat.
-    A_is_at_least : callable
-        Whether no eigenvalue of A-hat is below a number; asked if the bound does not decide.
+    `B_hat` takes class weights to B-hat. `least_of_A` is a lower bound of the eigenvalues of A-hat.
+    If it does not decide, `A_is_at_least` says whether no eigenvalue of A-hat is below a number.
     """
 
     B_hat: Callable[[Any], Array]

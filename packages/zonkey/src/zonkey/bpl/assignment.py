@@ -34,16 +34,9 @@ _WEIGHTS = 2**20
 class Shares:
     """Sums of the weights eta, xi or delta (..., N, q) of N samples for q classes.
 
-    Attributes
-    ----------
-    of_samples : array of shape (..., N)
-        Sums over the classes.
-    of_classes : array of shape (..., q)
-        Sums over the samples.
-    features : array of shape (..., q, d)
-        Weighted sums of the samples.
-    loss : float
-        Weighted sum of all losses f_ij; NaN if they were not given.
+    `of_samples` (..., N) sums over the classes, `of_classes` (..., q) over the samples; `features`
+    (..., q, d) are weighted sums of the samples. `loss` is the weighted sum of all losses f_ij; NaN
+    if they were not given.
     """
 
     of_samples: Array

@@ -34,7 +34,7 @@ from ..blocks import row_blocks, run_in_parts
 from .algorithm1 import Course, OnStep, relative_change
 from .assignment import RelativeLosses
 from .projection import NormalEquations
-from .sylvester import from_bases
+from .sylvester import from_bases, to_bases
 from .symmetric import Factor, transpose
 
 GRADIENT_STEPS = 100
@@ -53,14 +53,6 @@ class EntropyObjective:
         self.Y_u = Y_u
         self.alpha = float(alpha)
         self.beta = float(beta)
-
-    def value(self, W: Array) -> float:
-        """Return F(W)."""
-        return self.value_and_gradient(W)[0]
-
-    def gradient(self, W: Array) -> Array:
-        """Return the gradient of F at W."""
-        return self.value_and_gradient(W)[1]
 
     def value_and_gradient(self, W: Array) -> tuple[float, Array]:
         """Return F(W) and its gradient.
@@ -115,8 +107,7 @@ class EntropyObjective:
         values = seen * (A.values[:, None] + B.values[None, :]) + ridge
 
         def implicit(t: float, M: Array) -> Array:
-            rows = B.to_basis(transpose(A.to_basis(M)))
-            return from_bases(A, B, transpose(rows) / (1 + t * values))
+            return from_bases(A, B, transpose(to_bases(A, B, M)) / (1 + t * values))
 
         return float(values[-1, -1]), implicit
 

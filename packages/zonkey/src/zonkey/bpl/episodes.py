@@ -63,19 +63,11 @@ class _Iterates:
 class Episodes(Algorithm1):
     """Algorithm 1 for T x E episodes over the same base classes.
 
-    Parameters
-    ----------
-    equations : NormalEquations
-        Of the base classes, in coordinates in which A0 is diagonal (`Frame`).
-    synthesized : Synthesized
-        Features of shape (T, E, N_g, d); targets of shape (T, 1, N_g) or (T, E, N_g).
-    Y_u : array of shape (T, q, k)
-    support : tuple of arrays (X_u, codes)
-        Of shape (T, N_u, d) and (T, N_u).
-    solver_tol : float, default=5e-7
-        Relative error of W that a step may leave, never below rounding.
-    **options : dict
-        Further parameters of `Algorithm1`.
+    `equations` are those of the base classes, in coordinates in which A0 is diagonal (`Frame`).
+    `synthesized` has features (T, E, N_g, d) and targets (T, 1, N_g) or (T, E, N_g). Y_u is
+    (T, q, k), and `support` a pair X_u (T, N_u, d) and codes (T, N_u). `solver_tol` is the relative
+    error of W that a step may leave, never below rounding; `options` are further parameters of
+    `Algorithm1`.
     """
 
     def __init__(
@@ -325,11 +317,7 @@ class Episodes(Algorithm1):
         return xp.where(place_like(solved, Z)[:, :, None, None], Z, dense), statuses
 
     def _solve_one_by_one(
-        self,
-        basis: SemanticBasis,
-        delta: Shares,
-        alpha: float,
-        asked: np.ndarray | None = None,
+        self, basis: SemanticBasis, delta: Shares, alpha: float, asked: np.ndarray | None = None
     ) -> tuple[Array, set[Status]]:
         """Return Z of every episode by dense factorizations; zeros for those not `asked` for."""
         xp = namespace(self.X)
@@ -366,12 +354,8 @@ class EpisodeSpan:
     of A0 is approximated by G G', G = F Q, where Q is an orthonormal basis of F'S (Nystrom). The
     rest, F (I - Q Q') F', is of second order in the noise, and measured.
 
-    Parameters
-    ----------
-    X : array of shape (T, E, N, d)
-        Samples of the episodes.
-    X_u, centers : arrays of shape (T, N_u, d) and (T, q, d)
-        Support sets and projected prototypes.
+    X (T, E, N, d) are the samples of the episodes, X_u (T, N_u, d) and `centers` (T, q, d) the
+    support sets and the projected prototypes.
     """
 
     def __init__(self, X: Array, X_u: Array, centers: Array) -> None:

@@ -61,15 +61,7 @@ def kernel_matrix(
 
 @dataclass(frozen=True, eq=False)
 class PrototypeKernel:
-    """A kernel whose width is relative to the scale of given prototypes.
-
-    Attributes
-    ----------
-    kind : str
-        Kernel of `kernel_matrix`.
-    gamma : float
-        Width as in its formula.
-    """
+    """A kernel of `kernel_matrix` whose `gamma` is relative to the scale of given prototypes."""
 
     kind: str
     gamma: float

@@ -32,6 +32,7 @@ from .sylvester import (
     path_cost,
     solve,
     spectrum_stats,
+    to_bases,
 )
 from .symmetric import Factor
 
@@ -54,14 +55,8 @@ _LOWEST = 64  # directions of A that decide most questions about its smallest ei
 class UpdatedFactor:
     """The family s A + c I + F diag(w) F' for a fixed A and F.
 
-    Parameters
-    ----------
-    A : array of shape (d, d) or (d,)
-        The matrix, or its diagonal if A is diagonal; used if a direct solve is cheaper.
-    factor : Factor
-        Eigendecomposition of A.
-    F : array of shape (d, r)
-        Columns of the update.
+    `A` (d x d), or its diagonal (d) if it is diagonal, is used if a direct solve is cheaper than
+    its eigendecomposition `factor`. F (d x r) has the columns of the update.
     """
 
     def __init__(self, A: Array, factor: Factor, F: Array) -> None:
@@ -115,8 +110,8 @@ class UpdatedFactor:
         stats = spectrum_stats(base, B)
         if stats.smallest <= near_singular_level(base.values, stats.scale):
             return None  # it may be positive by rounding only
-        R = _rows(base, B, C)
-        Z = None if start is None else _rows(base, B, start)
+        R = to_bases(base, B, C)
+        Z = None if start is None else to_bases(base, B, start)
         operator = Operator(base.values[None, :] + B.values[:, None], self._G, weights)
         Z, steps, converged = conjugate_gradients(operator, R, Z, 32 * epsilon(R))
         status = Status.SOLVED if converged else Status.NOT_CONVERGED
@@ -192,12 +187,8 @@ class SharedInverse:
 
         z_j = (r_j - v_j G') / D_j,   v_j = (r_j / D_j) G S_j^-1,   S_j = I + G' diag(D_j)^-1 G.
 
-    Parameters
-    ----------
-    D : array of shape (T, k, d)
-        Diagonals, one row per system. Entries may be negative, but not zero.
-    G : array of shape (T, d, r)
-        Columns of the update.
+    D (T, k, d) holds diagonals, one row per system; entries may be negative, but not zero. The
+    columns of the update are those of G (T, d, r).
     """
 
     def __init__(self, D: Array, G: Array) -> None:
@@ -230,16 +221,11 @@ class SharedInverse:
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """Z -> D * Z + Z G diag(w) G' + Y' diag(e) Y Z, for D (k x d) and w >= 0.
+    """Z -> D * Z + Z G diag(w) G' + Y' diag(e) Y Z, for w >= 0.
 
-    Conjugate gradients need a positive D. Each row of Z is a separate system, unless the last term
-    couples them. Leading axes of any array are further problems.
-
-    Attributes
-    ----------
-    diagonal : array of shape (..., k, d)
-    G, w : arrays of shape (..., d, r) and (..., r)
-    Y, e : arrays of shape (..., q, k) and (..., q), default=None
+    The diagonal D is (..., k, d); G and w are (..., d, r) and (..., r), Y and e (..., q, k) and
+    (..., q). Leading axes of any array are further problems. Conjugate gradients need a positive D.
+    Each row of Z is a separate system, unless the last term couples them.
     """
 
     diagonal: Array
@@ -442,8 +428,3 @@ def _ratio(a: Array, b: Array) -> Array:
     xp = namespace(a)
     solved = b == 0
     return xp.where(solved, xp.zeros_like(a), a / xp.where(solved, xp.ones_like(b), b))
-
-
-def _rows(A: Factor, B: Factor, C: Array) -> Array:
-    """Return V'C'U: each system is a contiguous row, so that inner products cost a fifth."""
-    return B.to_basis(namespace(C).matrix_transpose(A.to_basis(C)))

@@ -78,12 +78,7 @@ class Moments(LimitThreadsMixin):
     """
 
     def __init__(
-        self,
-        prototypes: Any,
-        *,
-        n_reserve: int = 64,
-        seed: int = 0,
-        scatter: bool = True,
+        self, prototypes: Any, *, n_reserve: int = 64, seed: int = 0, scatter: bool = True
     ) -> None:
         self.n_reserve = check_count("n_reserve", n_reserve, 0)
         self.seed = check_count("seed", seed, 0)
@@ -390,8 +385,7 @@ class Moments(LimitThreadsMixin):
 
     @property
     def _options(self) -> dict[str, Any]:
-        names = ("n_reserve", "seed", "scatter")
-        return {name: getattr(self, name) for name in names}
+        return {"n_reserve": self.n_reserve, "seed": self.seed, "scatter": self.scatter}
 
     def _place(self, M: np.ndarray) -> Array:
         """Return host numbers in float64 on the device of the samples."""
@@ -419,8 +413,7 @@ class Moments(LimitThreadsMixin):
             raise TypeError(f"Moments combine only with Moments; got {type(other).__name__}.")
         if self.prototypes != other.prototypes:
             raise ValueError("Moments can be combined only with moments of the same prototypes.")
-        names = ("n_reserve", "seed", "scatter")
-        own, others = ([getattr(m, name) for name in names] for m in (self, other))
+        own, others = ([*moments._options.values()] for moments in (self, other))
         if own != others:
             raise ValueError(
                 "Moments can be combined only with the same `n_reserve`, `seed` and `scatter`; "

@@ -7,14 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..arrays import (
-    Array,
-    counts_by_code,
-    namespace,
-    place_like,
-    sums_by_code,
-    to_numpy,
-)
+from ..arrays import Array, counts_by_code, namespace, place_like, sums_by_code, to_numpy
 from ..constraints import AnyLibraryMixin, check_classes, validate_labeled
 from ..inference.predict import ScoresMixin
 from ..inference.scorer import NearestReferences, Scorer

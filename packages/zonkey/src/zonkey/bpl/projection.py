@@ -32,16 +32,9 @@ class NormalEquations:
     The decomposition of A0 is the most expensive step of a fit. It is computed when first needed
     and then serves every value of every parameter.
 
-    Parameters
-    ----------
-    A0 : array of shape (d, d) or (d,), or callable
-        Scatter of the features; its diagonal if it is diagonal; or a function that returns it,
-        called if it is needed at all.
-    B0 : array of shape (k, k), or callable
-        Likewise for the prototypes.
-    C0 : array of shape (d, k)
-    twin : NormalEquations, default=None
-        Equations with the same A0. Its decomposition is shared, and `A0` is ignored.
+    A0, the scatter of the features, may be given by its diagonal if it is diagonal. A0 and B0 may
+    be given by functions that return them, called if they are needed at all. A `twin` has the same
+    A0, whose decomposition is shared; the argument `A0` is ignored.
     """
 
     def __init__(
@@ -129,7 +122,10 @@ class NormalEquations:
 
 
 def directed_projection(equations: NormalEquations, beta: float, forward: float) -> Solution:
-    """Learn W with the weight `forward` on the error from features to semantics."""
+    """Learn W with the weight `forward` on the error from features to semantics.
+
+    1 is FPL, ridge regression of y on x; 0 is RPL, ridge regression of x on y; 1/2 is BPL0.
+    """
     d, k = equations.C0.shape
     back = 1 - forward
     like = equations.C0
@@ -144,16 +140,6 @@ def directed_projection(equations: NormalEquations, beta: float, forward: float)
         else Factor.zeros(k, like=like)
     )
     return solve(A, B, equations.C0)
-
-
-def forward_projection(equations: NormalEquations, beta: float) -> Solution:
-    """Learn W from features to semantics only (FPL): ridge regression of y on x."""
-    return directed_projection(equations, beta, 1.0)
-
-
-def reverse_projection(equations: NormalEquations, beta: float) -> Solution:
-    """Learn W from semantics to features only (RPL): ridge regression of x on y."""
-    return directed_projection(equations, beta, 0.0)
 
 
 def bidirectional_projection(equations: NormalEquations, beta: float) -> Solution:

@@ -31,26 +31,8 @@ _JOINED = 64
 class Factor:
     """Eigendecomposition U diag(values) U' of a symmetric matrix, or of a batch of them.
 
-    ``vectors=None`` means U = I, so that a zero or diagonal matrix needs no memory.
-
-    Parameters
-    ----------
-    values : array of shape (..., d)
-        Eigenvalues in ascending order.
-    vectors : array of shape (..., d, d) or None
-        Eigenvectors as columns.
-
-    See Also
-    --------
-    Tridiagonal : A cheaper factorization for a single equation.
-    solve : Solve a Sylvester equation, from matrices or factors.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zonkey.bpl.symmetric import Factor
-    >>> Factor.from_matrix(np.diag([2.0, 1.0])).rescale(shift=1.0).values.tolist()
-    [2.0, 3.0]
+    `values` (..., d) ascend, `vectors` (..., d, d) has eigenvectors as columns. ``vectors=None``
+    means U = I, so that a zero or diagonal matrix needs no memory.
     """
 
     values: Array
@@ -58,37 +40,13 @@ class Factor:
 
     @classmethod
     def from_matrix(cls, M: Array) -> Factor:
-        """Diagonalize a symmetric matrix.
-
-        Parameters
-        ----------
-        M : array of shape (..., d, d)
-            Matrix; only its symmetric part is used.
-
-        Returns
-        -------
-        Factor
-            Eigenvalues and eigenvectors of M.
-        """
+        """Diagonalize M (..., d, d), of which only the symmetric part is used."""
         check_symmetric(M)
         return cls(*namespace(M).linalg.eigh(symmetric_part(M)))
 
     @classmethod
     def zeros(cls, n: int, like: Array) -> Factor:
-        """Return the factor of a zero matrix.
-
-        Parameters
-        ----------
-        n : int
-            Number of rows.
-        like : array
-            Array whose dtype and device the factor has.
-
-        Returns
-        -------
-        Factor
-            Zero eigenvalues and U = I.
-        """
+        """Return the factor of a zero matrix (n x n), with the dtype and device of `like`."""
         return cls(namespace(like).zeros(n, dtype=like.dtype, device=device(like)), None)
 
     @property
@@ -97,52 +55,17 @@ class Factor:
         return *self.values.shape, self.values.shape[-1]
 
     def rescale(self, *, scale: float = 1.0, shift: float = 0.0) -> Factor:
-        """Return the factor of ``scale * A + shift * I`` at no cost.
-
-        Parameters
-        ----------
-        scale : float, default=1.0
-            Factor of A, at least 0.
-        shift : float, default=0.0
-            Factor of the identity.
-
-        Returns
-        -------
-        Factor
-            Factor with the same eigenvectors.
-        """
+        """Return the factor of ``scale * A + shift * I`` (scale >= 0) at no cost."""
         _check_scale(scale)
         # A NumPy scalar would widen float32; a Python float takes the dtype of the array.
         return Factor(float(scale) * self.values + float(shift), self.vectors)
 
     def to_basis(self, M: Array) -> Array:
-        """Return U'M.
-
-        Parameters
-        ----------
-        M : array of shape (..., d, k)
-            Columns in the original basis.
-
-        Returns
-        -------
-        array of shape (..., d, k)
-            Columns in the eigenbasis.
-        """
+        """Return U'M for M (..., d, k)."""
         return M if self.vectors is None else transpose(self.vectors) @ M
 
     def from_basis(self, Z: Array) -> Array:
-        """Return U Z.
-
-        Parameters
-        ----------
-        Z : array of shape (..., d, k)
-            Columns in the eigenbasis.
-
-        Returns
-        -------
-        array of shape (..., d, k)
-            Columns in the original basis.
-        """
+        """Return U Z for Z (..., d, k)."""
         return Z if self.vectors is None else self.vectors @ Z
 
 
@@ -150,14 +73,9 @@ class Factor:
 class Tridiagonal:
     """A symmetric NumPy matrix as Q T Q', T tridiagonal and Q a product of reflectors.
 
-    Attributes
-    ----------
-    diagonal, off_diagonal : arrays of shape (d,) and (d - 1,)
-        T.
-    extremes : array of shape (2,)
-        Smallest and largest eigenvalue.
-    blocks : tuple of pairs (V, S)
-        Q is the product of all I - V S V'. V stores only its last, nonzero rows.
+    T has `diagonal` (d) and `off_diagonal` (d - 1); `extremes` are the smallest and the largest
+    eigenvalue. Q is the product of all I - V S V' of the `blocks`; V stores only its last, nonzero
+    rows.
     """
 
     diagonal: np.ndarray

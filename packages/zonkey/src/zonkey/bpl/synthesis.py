@@ -19,16 +19,11 @@ from ..blocks import row_blocks
 
 @dataclass(frozen=True, eq=False)
 class Synthesized:
-    """The set X_g, and the origin of each sample.
+    """The set X_g (N_g x d), and the origin of each sample.
 
-    Attributes
-    ----------
-    features : array of shape (N_g, d)
-    targets : integer array of shape (N_g,)
-        Row of Y_u, the unseen class that a sample was made for. It is not the label: in the
-        paper, classes compete for the sample.
-    sources : integer array of shape (N_g,)
-        Row of Y_s, the seen class that the raw sample belongs to.
+    `targets` (N_g) are rows of Y_u, the unseen classes that samples were made for. They are not the
+    labels: in the paper, classes compete for the samples. `sources` (N_g) are rows of Y_s, the seen
+    classes that the raw samples belong to.
     """
 
     features: Array
@@ -51,24 +46,14 @@ def synthesize(
 ) -> Synthesized:
     """Synthesize features for every unseen class, Eq. 1 (generate).
 
-    Parameters
-    ----------
-    W : array of shape (d, k)
-        Initial projection.
-    Y_u, Y_s : arrays of shape (q, k) and (p, k)
-        Prototypes of the unseen and of the seen classes, one per row.
-    samples : sequence of p arrays of shape (n_j, d)
-        Raw samples of each seen class, at least one each.
-    rho : float
-        Length of the perturbation.
-    n_neighbors : int
-        k_g, the number of seen classes used per unseen class, at most all of them.
-    n_synthetic, per : int, {"class", "neighbor"}
-        The paper asks for 15 samples "from each seen class in the neighborhood"
-        (``per="neighbor"``) and for N_g = 15 q in all (``per="class"``).
-    scaling : {"squared-norm", None}
-        Divide the perturbation by ||W||_F^2 as printed, or not at all.
-    rng : numpy Generator
+    W (d x k) is the initial projection; Y_u (q x k) and Y_s (p x k) are the prototypes of the
+    unseen and of the seen classes. `samples` are p arrays (n_j x d), raw samples of each seen
+    class, at least one each. `n_neighbors` is k_g, the number of seen classes used per unseen
+    class, at most all of them.
+
+    The paper asks for 15 samples "from each seen class in the neighborhood" (``per="neighbor"``)
+    and for N_g = 15 q in all (``per="class"``). ``scaling="squared-norm"`` divides the perturbation
+    by ||W||_F^2 as printed.
     """
     raw = raw_material(
         to_numpy(Y_u),
@@ -149,15 +134,9 @@ def synthesize_from_support(
 
         x_i^(g) = (x_i^(u) - mean_j^(u)) + rho W (y_j^(u) + epsilon_i) / ||W||_F^2
 
-    Parameters
-    ----------
-    W : array of shape (d, k)
-    Y_u : array of shape (..., q, k)
-    X_u, codes : arrays of shape (..., N_u, d) and (..., N_u)
-        Support samples, and the row of Y_u of each. Leading axes are separate tasks.
-    epsilon : array of shape (..., m, N_u, k)
-        Noise: m synthesized samples per real one. Further axes, after those of the tasks, are
-        episodes.
+    X_u (..., N_u, d) are support samples, and `codes` (..., N_u) the row of Y_u (..., q, k) of
+    each. Leading axes are separate tasks. `epsilon` (..., m, N_u, k) has m synthesized samples per
+    real one. Further axes, after those of the tasks, are episodes.
     """
     xp = namespace(W)
     members = one_hot(codes, Y_u.shape[-2], like=X_u)  # N_u x q

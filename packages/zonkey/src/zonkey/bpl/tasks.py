@@ -204,22 +204,8 @@ def _learn_together(
         courses.append((len(part), _course(settings, tasks, initial.value, generators)))
     total: Any = sum(n * course.W for n, course in courses)
     W = total / len(numbers)
-    mu, indefinite = (
-        np.concatenate([_group_by_task(getattr(c, name)) for _, c in courses], axis=1)
-        for name in ("mu", "indefinite")
-    )
-    statuses = {initial.status}.union(*(course.statuses for _, course in courses))
-    taken = ~np.isnan(mu)
-    return [
-        LearnedProjection(
-            task.frame.lift(W[t, :, :]),
-            int(own.sum()),
-            mu[t][own],
-            indefinite[t][own],
-            statuses,
-        )
-        for t, (task, own) in enumerate(zip(tasks, taken, strict=True))
-    ]
+    lifted = [task.frame.lift(W[t, :, :]) for t, task in enumerate(tasks)]
+    return _join_courses(lifted, [course for _, course in courses], {initial.status})
 
 
 def _learn_from_subsets(
@@ -243,16 +229,8 @@ def _learn_from_subsets(
         W = task.frame.lift(course.W[0, :, :])
         total = total + (W if basis is None else basis @ W)
         courses.append(course)
-        statuses |= {initial.status, *course.statuses}
-    mu, indefinite = (
-        np.concatenate([getattr(course, name).reshape(-1) for course in courses])
-        for name in ("mu", "indefinite")
-    )
-    taken = ~np.isnan(mu)
-    n_iter = int(taken.sum())
-    return LearnedProjection(
-        total / settings.n_episodes, n_iter, mu[taken], indefinite[taken], statuses
-    )
+        statuses.add(initial.status)
+    return _join_courses([total / settings.n_episodes], courses, statuses)[0]
 
 
 def _draw_subset(
@@ -280,9 +258,22 @@ def _draw_subset(
     return replace(support, X=X_u, base=BaseClasses(subset)), basis
 
 
-def _group_by_task(steps: np.ndarray) -> np.ndarray:
-    """Return one row per task from (n_steps, T, E) entries."""
-    return np.moveaxis(steps, 1, 0).reshape(steps.shape[1], -1)
+def _join_courses(
+    projections: list[Array], courses: list[Course], statuses: set[Status]
+) -> list[LearnedProjection]:
+    """Return the result of each task, from the courses of its episodes and those of the others."""
+
+    def group_by_task(name: str) -> np.ndarray:
+        """Return one row per task from (n_steps, T, E) entries of each course."""
+        steps = [np.moveaxis(getattr(course, name), 1, 0) for course in courses]
+        return np.concatenate([own.reshape(len(own), -1) for own in steps], axis=1)
+
+    statuses = statuses.union(*(course.statuses for course in courses))
+    mu, indefinite = group_by_task("mu"), group_by_task("indefinite")
+    return [
+        LearnedProjection(W, int(taken.sum()), own[taken], lost[taken], statuses)
+        for W, own, lost, taken in zip(projections, mu, indefinite, ~np.isnan(mu), strict=True)
+    ]
 
 
 def _course(

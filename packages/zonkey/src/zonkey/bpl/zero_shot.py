@@ -32,14 +32,10 @@ from .entropy import EntropyObjective, minimize_entropy
 from .frame import BaseClasses, Frame
 from .learning import ProjectionLearner, draw_seed, require_samples, warn_of_trouble
 from .moments import Moments
-from .projection import bidirectional_projection, forward_projection, reverse_projection
+from .projection import directed_projection
 from .synthesis import Synthesized, perturb, raw_material
 
-_PROJECTIONS = {
-    "both": bidirectional_projection,
-    "forward": forward_projection,
-    "reverse": reverse_projection,
-}
+_FORWARD = {"both": 0.5, "forward": 1.0, "reverse": 0.0}  # weight of the forward error
 _RESERVE = 64  # raw samples kept per class, so that the perturbed ones vary between classes
 
 
@@ -177,7 +173,7 @@ class ZeroShotClassifier(ProjectionLearner):
     """
 
     __constraints__: ClassVar[dict[str, Constraint]] = {
-        "direction": Options(*_PROJECTIONS),
+        "direction": Options(*_FORWARD),
         "synthesis": Options("perturb", None),
         "competition": Options("second-best", "assigned", "entropy", None),
         "synthetic_per": Options("class", "neighbor"),
@@ -439,7 +435,7 @@ class ZeroShotClassifier(ProjectionLearner):
         # A single equation has a cheaper solver than the decomposition that several share.
         several = competes or isinstance(source, BaseClasses)
         frame = base.frame(_select_unseen(base), rotate=bool(self.uses_scatter and several))
-        initial = _PROJECTIONS[self.direction](frame.equations, self.beta)
+        initial = directed_projection(frame.equations, self.beta, _FORWARD[self.direction])
         none = np.empty(0)
         course = Course(initial.value, none, none, [], set(), converged=True)
         if competes:
