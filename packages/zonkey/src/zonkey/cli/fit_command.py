@@ -12,19 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
+from .. import app
+from . import options
 from .errors import one_line_errors, tell_joined
-from .options import (
-    FEATURES_KEY,
-    JSON,
-    LABEL_COLUMN,
-    LABELS,
-    LABELS_KEY,
-    NO_CACHE,
-    ON_ERROR,
-    TEXT,
-    TEXT_COLUMN,
-    OnError,
-)
 from .progress import show_progress
 
 NOTHING = "nothing was written"
@@ -96,11 +86,12 @@ def fit(
             show_default=False,
         ),
     ] = None,
-    text_column: Annotated[str | None, TEXT_COLUMN] = None,
-    text: Annotated[list[str] | None, TEXT] = None,
-    template: Annotated[
+    text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
+    text_columns: Annotated[list[str] | None, options.TEXT] = None,
+    templates: Annotated[
         list[str] | None,
         typer.Option(
+            "--template",
             help='Sentence around each text, such as "a photo of a {}". Repeat it for the mean of '
             'several. By default "{}" and "a photo of a {}" if pictures and names are given.',
             show_default=False,
@@ -114,9 +105,9 @@ def fit(
             "an interruption, the same command resumes from the folder OUTPUT.progress.",
         ),
     ] = False,
-    on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
-    no_cache: Annotated[bool, NO_CACHE] = False,
-    label_column: Annotated[str | None, LABEL_COLUMN] = None,
+    on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
+    no_cache: Annotated[bool, options.NO_CACHE] = False,
+    label_column: Annotated[str | None, options.LABEL_COLUMN] = None,
     feature_columns: Annotated[
         list[str] | None,
         typer.Option(
@@ -125,22 +116,23 @@ def fit(
             show_default=False,
         ),
     ] = None,
-    id_column: Annotated[
+    id_columns: Annotated[
         list[str] | None,
         typer.Option(
+            "--id-column",
             help="Column of a table that is not a feature, or a pattern. Repeat it for several.",
             show_default=False,
         ),
     ] = None,
-    labels: Annotated[Path | None, LABELS] = None,
-    features_key: Annotated[str | None, FEATURES_KEY] = None,
-    labels_key: Annotated[str | None, LABELS_KEY] = None,
+    labels: Annotated[Path | None, options.LABELS] = None,
+    features_key: Annotated[str | None, options.FEATURES_KEY] = None,
+    labels_key: Annotated[str | None, options.LABELS_KEY] = None,
     notes: Annotated[
         str | None, typer.Option(help="Free text for those who use the model.")
     ] = None,
     license: Annotated[str | None, typer.Option(help="License of the model.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed.")] = 0,
-    as_json: Annotated[bool, JSON] = False,
+    random_state: Annotated[int, typer.Option("--seed", min=0, help="Seed.")] = 0,
+    as_json: Annotated[bool, options.JSON] = False,
 ) -> None:
     """Learn from pictures or texts and names, or from features and prototypes; write a model file.
 
@@ -148,36 +140,10 @@ def fit(
     `split` of SOURCE may mark rows: those marked `test` are left out, and parameters are chosen on
     the classes marked `val`.
     """
+    given = {**options.pass_on(locals()), "id_columns": id_columns or ()}
     names = {"classes": "CLASSES", "id_columns": "--id-column"}
     with one_line_errors(NOTHING, **names), show_progress() as progress:
-        from ..app import fit as fit_files
-
-        found = fit_files(
-            source,
-            classes,
-            output,
-            candidates=candidates.value,
-            preset=preset.value,
-            unlabeled=unlabeled,
-            chunks=chunks,
-            encoder=encoder,
-            text_encoder=text_encoder,
-            text_column=text_column,
-            text_columns=text,
-            templates=template,
-            on_error=on_error.value,
-            cache=not no_cache,
-            label_column=label_column,
-            feature_columns=feature_columns,
-            id_columns=id_column or (),
-            labels=labels,
-            features_key=features_key,
-            labels_key=labels_key,
-            notes=notes,
-            license=license,
-            random_state=seed,
-            progress=progress,
-        )
+        found = app.fit(**given, progress=progress)
     tell_joined(found.joined)
     record = {"seconds": found.seconds, **found.info}
     if as_json:

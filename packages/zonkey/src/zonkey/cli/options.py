@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Mapping
+from enum import Enum, StrEnum
+from typing import Any
 
 import typer
 
@@ -50,6 +52,7 @@ REJECT_BELOW = typer.Option(
     show_default=False,
 )
 TEXT = typer.Option(
+    "--text",
     help="Column of CLASSES that describes the class; by default all columns of text. Repeat it "
     "for several.",
     show_default=False,
@@ -61,3 +64,12 @@ class OnError(StrEnum):
 
     stop = "raise"
     skip = "skip"
+
+
+def pass_on(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a command as those of the function of `zonkey.app` that it calls."""
+    passed = {name: v.value if isinstance(v, Enum) else v for name, v in given.items()}
+    passed.pop("as_json", None)
+    if "no_cache" in passed:
+        passed["cache"] = not passed.pop("no_cache")
+    return passed

@@ -9,24 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .. import app
 from ..optional import format_install
+from . import options
 from .errors import one_line_errors, tell_joined
 from .fit_command import NOTHING
 from .model_commands import choose_target
-from .options import (
-    ANSWERS,
-    JSON,
-    LABEL_COLUMN,
-    NO_CACHE,
-    NOVELTY,
-    ON_ERROR,
-    PROBA,
-    REJECT_BELOW,
-    SUMMARY_JSON,
-    TEXT_COLUMN,
-    TOP,
-    OnError,
-)
+from .progress import show_progress
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -67,18 +56,20 @@ def embed(
         str | None,
         typer.Option(help="Encoder; see `zonkey encoders`.", show_default=False),
     ] = None,
-    text_column: Annotated[str | None, TEXT_COLUMN] = None,
-    text: Annotated[
+    text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
+    text_columns: Annotated[
         list[str] | None,
         typer.Option(
+            "--text",
             help="With --classes, column of SOURCE that describes them; by default all columns of "
             "text. Repeat it for several.",
             show_default=False,
         ),
     ] = None,
-    template: Annotated[
+    templates: Annotated[
         list[str] | None,
         typer.Option(
+            "--template",
             help='Sentence for texts, such as "a photo of a {}". Repeat it for several.',
             show_default=False,
         ),
@@ -86,15 +77,15 @@ def embed(
     label_column: Annotated[
         str | None, typer.Option(help="Column of the labels in a table.", show_default=False)
     ] = None,
-    on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
-    no_cache: Annotated[bool, NO_CACHE] = False,
+    on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
+    no_cache: Annotated[bool, options.NO_CACHE] = False,
     device: Annotated[
         str, typer.Option(help="cpu, cuda, cuda:1, or auto: CUDA if available.")
     ] = "auto",
     batch_size: Annotated[
         int, typer.Option(min=1, help="Number of pictures or texts to encode at once.")
     ] = 32,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: Annotated[bool, options.JSON] = False,
 ) -> None:
     """Turn pictures or texts into features, or texts of classes into prototypes.
 
@@ -102,26 +93,9 @@ def embed(
     name of each file or the text, labels and other columns of SOURCE; in npy there are features
     only.
     """
-    with one_line_errors(NOTHING):
-        from ..app.embedding import embed
-        from .progress import show_progress
-
-        with show_progress() as progress:
-            found = embed(
-                source,
-                output,
-                classes=classes,
-                encoder=encoder,
-                text_column=text_column,
-                text_columns=text,
-                templates=template,
-                label_column=label_column,
-                on_error=on_error.value,
-                cache=not no_cache,
-                device=device,
-                batch_size=batch_size,
-                progress=progress,
-            )
+    given = options.pass_on(locals())
+    with one_line_errors(NOTHING), show_progress() as progress:
+        found = app.embed(**given, progress=progress)
     spec = found.encoder
     if as_json:
         record = {"output": found.output, "kind": found.kind, "rows": found.rows}
@@ -183,11 +157,12 @@ def classify(
             show_default=False,
         ),
     ] = None,
-    text_column: Annotated[str | None, TEXT_COLUMN] = None,
-    label_column: Annotated[str | None, LABEL_COLUMN] = None,
-    template: Annotated[
+    text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
+    label_column: Annotated[str | None, options.LABEL_COLUMN] = None,
+    templates: Annotated[
         list[str] | None,
         typer.Option(
+            "--template",
             help="Sentence around each name or text; repeat it for the mean of several. By default "
             '"{}" and "a photo of a {}" for pictures.',
             show_default=False,
@@ -201,18 +176,18 @@ def classify(
             f"{_MOST_KEPT:,}, an even sample is used.",
         ),
     ] = False,
-    output: Annotated[str, ANSWERS] = "-",
-    top: Annotated[int, TOP] = 1,
-    proba: Annotated[bool, PROBA] = False,
-    novelty: Annotated[bool, NOVELTY] = False,
-    reject_below: Annotated[float | None, REJECT_BELOW] = None,
+    output: Annotated[str, options.ANSWERS] = "-",
+    top: Annotated[int, options.TOP] = 1,
+    proba: Annotated[bool, options.PROBA] = False,
+    novelty: Annotated[bool, options.NOVELTY] = False,
+    reject_below: Annotated[float | None, options.REJECT_BELOW] = None,
     save: Annotated[
         Path | None,
         typer.Option(help="Model file to write, for `zonkey predict`.", show_default=False),
     ] = None,
-    on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
-    no_cache: Annotated[bool, NO_CACHE] = False,
-    as_json: Annotated[bool, SUMMARY_JSON] = False,
+    on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
+    no_cache: Annotated[bool, options.NO_CACHE] = False,
+    as_json: Annotated[bool, options.SUMMARY_JSON] = False,
 ) -> None:
     """Write the class of every picture or text, given the names of the classes.
 
@@ -221,34 +196,12 @@ def classify(
     encoded by one encoder and compared with each other, as are pictures and names with --encoder
     clip-vit-b32.
     """
+    given = options.pass_on(locals())
     with one_line_errors(NOTHING):
         to = "jsonl" if as_json else "csv"
-        target = choose_target(output, to)
-        from ..app.classification import classify
-        from .progress import show_progress
-
+        given |= {"output": choose_target(output, to), "format": to}
         with show_progress() as progress:
-            found = classify(
-                source,
-                classes,
-                shots,
-                target,
-                encoder=encoder,
-                text_encoder=text_encoder,
-                text_column=text_column,
-                label_column=label_column,
-                templates=template,
-                adapt=adapt,
-                top=top,
-                proba=proba,
-                novelty=novelty,
-                reject_below=reject_below,
-                save=save,
-                on_error=on_error.value,
-                cache=not no_cache,
-                format=to,
-                progress=progress,
-            )
+            found = app.classify(**given, progress=progress)
     tell_joined(found.joined)
     if as_json and output != "-":
         record = {"output": output, "rows": found.rows, "counts": dict(found.counts.most_common())}
@@ -275,7 +228,7 @@ def _print_counts(counts: Counter[str]) -> None:
         typer.echo(f"and {len(counts) - len(shown)} further classes")
 
 
-def encoders(as_json: Annotated[bool, JSON] = False) -> None:
+def encoders(as_json: Annotated[bool, options.JSON] = False) -> None:
     """List the encoders of pictures and texts.
 
     Any other model is named by its backend: onnx:PATH, transformers:NAME_OR_PATH or
