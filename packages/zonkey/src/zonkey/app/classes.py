@@ -149,7 +149,7 @@ def add_classes(
             model,
             encoder=encoder,
             text_encoder=text_encoder,
-            text_columns=None if text_columns is None else list(text_columns),
+            text_columns=text_columns,
             on_error=on_error,
             cache=cache,
         )
@@ -263,12 +263,12 @@ def _learn_shots(
     """
     loaded.require("partial_fit", "Learning from `shots`", option="shots")
     stream = loaded.stream(source, with_labels=True, **columns)
-    X, y, *_ = read_rows(stream, "Reading", progress, labeled=True)
-    labels, inverse = np.unique(require_labeled(y, source), return_inverse=True)
+    given = read_rows(stream, "Reading", progress, labeled=True)
+    labels, inverse = np.unique(require_labeled(given.labels, source), return_inverse=True)
     joined = find_spellings("shots", labels.tolist(), [str(row["label"]) for row in loaded.rows()])
     y = np.array([joined.get(label, label) for label in labels.tolist()])[inverse]
     steps, last = unwrap(loaded.model)
-    X = X if steps is None else steps.transform(X)
+    X = given.matrix if steps is None else steps.transform(given.matrix)
     learned = {label: int(n) for label, n in zip(*np.unique(y, return_counts=True), strict=True)}
     last = last.partial_fit(X, loaded.convert_labels(y))
     return loaded.replace_last(last), {str(label): n for label, n in learned.items()}, joined

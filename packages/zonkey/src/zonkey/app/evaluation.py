@@ -126,11 +126,11 @@ def _split_samples(
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
     """Return test samples, their labels, and training samples if a column `split` marks both."""
     stream = loaded.stream(source, with_labels=True, **keys)
-    X, y, marks, _ = read_rows(stream, "Reading", progress, labeled=True)
-    y = loaded.convert_labels(require_labeled(y, source))
-    if marks is None:
+    read = read_rows(stream, "Reading", progress, labeled=True)
+    X, y = read.matrix, loaded.convert_labels(require_labeled(read.labels, source))
+    if read.marks is None:
         return X, y, (X, y) if all_training else None
-    test = marks == "test"
+    test = read.marks == "test"
     if not all_training and not test.any():
         raise Problem(
             f"The column `split` of {source} must mark rows `test` to evaluate on; it marks "

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..encoders.class_texts import split_names
 from ..errors import Problem
+from ..files.classes import Samples
 from ..files.formats import cells
 from ..inference.scorer import unwrap
 from ..labels import format_labels
@@ -154,27 +155,9 @@ class LoadedModel:
             ) from None
 
 
-def read_rows(
-    stream: Stream, doing: str, progress: Progress, *, labeled: bool = False
-) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, tuple[str, ...]]:
-    """Return all features of a source, their labels, the column `split`, and their names.
-
-    Labels and `split` are None if absent. With `labeled`, rows without a label are left out.
-    """
-    parts, labels, marks = [], [], []
-    names: list[str] = []
-    for block in watch_blocks(stream, doing, progress):
-        rows = np.full(len(block.X), True)
-        if labeled and block.labels is not None:
-            rows = block.labels != ""
-            labels.append(block.labels[rows])
-        if block.split is not None:
-            marks.append(block.split[rows])
-        parts.append(block.X[rows])
-        names += np.array(block.names or [], dtype=object)[rows if block.names else []].tolist()
-    X, y, split = (np.concatenate(part) if part else None for part in (parts, labels, marks))
-    assert X is not None
-    return X, y, split, tuple(names)
+def read_rows(stream: Stream, doing: str, progress: Progress, *, labeled: bool = False) -> Samples:
+    """Read all samples of a source. With `labeled`, those without a label are left out."""
+    return Samples.of(watch_blocks(stream, doing, progress), labeled=labeled)
 
 
 def row_of(stream: Stream, row: int, source: str | Path) -> tuple[np.ndarray, dict[str, Any]]:

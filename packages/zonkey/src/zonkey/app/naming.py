@@ -129,10 +129,11 @@ class NamingTask:
 
     def _read_shots(self, texts: ClassTexts, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
         assert self.labeled is not None
-        X, y, *_ = read_rows(self.labeled, "Encoding labeled samples", progress, labeled=True)
-        assert y is not None
+        shots = read_rows(self.labeled, "Encoding labeled samples", progress, labeled=True)
+        assert shots.labels is not None
         spelled = {fold_name(label): label for label in texts.labels.tolist()}
-        return X, np.array([spelled[fold_name(label)] for label in y.tolist()])
+        y = [spelled[fold_name(label)] for label in shots.labels.tolist()]
+        return shots.matrix, np.array(y)
 
 
 def learn_shots(

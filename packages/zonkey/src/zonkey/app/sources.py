@@ -46,8 +46,8 @@ class Encoders:
     facts: dict[str, Any] = field(default_factory=dict)
     encoder: str | None = None
     text_encoder: str | None = None
-    templates: list[str] | None = None
-    text_columns: list[str] | None = None
+    templates: Sequence[str] | None = None
+    text_columns: Sequence[str] | None = None
     on_error: str = "raise"  # or "skip"
     cache: bool = True
 
@@ -71,17 +71,14 @@ class Encoders:
                 check_encoder(self.encoder, source)
             self._check_embedded(ENCODER, source)
             return FeatureStream(source, n_features=n_features, **wanted, **options)
-        kind = "pictures" if are_pictures else "texts"
-        given = [name for name in _OF_FEATURES if options.get(name)]
-        if given:
-            remedy = "Put the pictures of a class into one folder." if are_pictures else ""
-            raise Problem(
-                f"`{given[0]}`",
-                f"must be left out for {kind}",
-                f"got {format_value(str(options[given[0]]))}",
-                remedy or "Leave it out.",
-                option=given[0],
-            )
+        kind, remedy = "texts", "Leave it out."
+        if are_pictures:
+            kind, remedy = "pictures", "Put the pictures of a class into one folder."
+        for name in _OF_FEATURES:
+            if options.get(name):
+                what = f"got {format_value(str(options[name]))}"
+                rule = f"must be left out for {kind}"
+                raise Problem(f"`{name}`", rule, what, remedy, option=name)
         encoder = self.images() if are_pictures else self.texts()
         spec = encoder.spec_
         if n_features not in (None, spec["dimension"]):
@@ -147,30 +144,26 @@ class Encoders:
             label_column = None  # that of the samples
         texts = class_texts(path, text_columns=columns, label_column=label_column)
         if columns is not None:
-            self.facts.setdefault(TEXT_COLUMNS, columns)
+            self.facts.setdefault(TEXT_COLUMNS, [*columns])
         return self.prototypes_of(texts, of), ()
 
     def _require_texts(self, file: str) -> None:
-        given = {"text_encoder": self.text_encoder, "templates": self.templates}
-        for option in [name for name, value in given.items() if value]:
-            raise Problem(
-                f"`{option}`",
-                "must be left out for prototypes",
-                f"{file} holds no texts",
-                "Name columns of texts with `text_columns`, or leave it out.",
-                option=(option, "text_columns"),
-            )
+        remedy = "Name columns of texts with `text_columns`, or leave it out."
+        for name in ("text_encoder", "templates"):
+            if getattr(self, name):
+                rule, what = "must be left out for prototypes", f"{file} holds no texts"
+                raise Problem(f"`{name}`", rule, what, remedy, option=(name, "text_columns"))
 
     def images(self) -> ImageEncoder:
         """Return the encoder of pictures; another than that of the training is refused."""
         name = self._name_of("image") or DEFAULT_IMAGE
-        return self._check_samples(ImageEncoder(name, cache=self.cache))
+        return self._load(ENCODER, ImageEncoder(name, cache=self.cache))
 
     def texts(self) -> TextEncoder:
         """Return the encoder of texts that are samples, in the same way."""
         name = self._name_of("text") or self.text_encoder or DEFAULT_TEXT
         templates = (_spec(self.facts.get(ENCODER)) or {}).get("templates")
-        return self._check_samples(TextEncoder(name, templates=templates, cache=self.cache))
+        return self._load(ENCODER, TextEncoder(name, templates=templates, cache=self.cache))
 
     def _name_of(self, kind: str) -> str | None:
         """Return the name of the encoder of the samples, None for the default."""
@@ -186,12 +179,12 @@ class Encoders:
             )
         return self.encoder or (known or {}).get("name")
 
-    def _check_samples(self, encoder: Any) -> Any:
-        """Return an encoder of samples that is that of the training."""
-        is_named = self.encoder is not None or _spec(self.facts.get(ENCODER)) is None
-        with name_encoder("encoder", given=is_named):
+    def _load(self, role: str, encoder: Any) -> Any:
+        """Return a loaded encoder, which must be that of the training if there is one."""
+        given = getattr(self, role) is not None
+        with name_encoder(role, given=given or _spec(self.facts.get(role)) is None):
             spec = encoder.spec_
-        self._agree(ENCODER, spec, "`encoder`" if self.encoder else "the one here")
+        self._agree(role, spec, f"`{role}`" if given else "the one here")
         return encoder
 
     def _texts(
@@ -209,14 +202,10 @@ class Encoders:
         else:
             name = name or self._name_for_texts()
             if isinstance(of, PictureStream) and templates is None and _are_names(texts):
-                templates = [*NAME_TEMPLATES]
-        if templates is None and usual is not None:
-            templates = [*usual]
-        encoder = TextEncoder(name or DEFAULT_TEXT, templates=templates)
-        with name_encoder("text_encoder", given=self.text_encoder is not None or known is None):
-            spec = encoder.spec_
-        self._agree(TEXT_ENCODER, spec, "`text_encoder`" if self.text_encoder else "the one here")
-        return encoder
+                templates = NAME_TEMPLATES
+        templates = usual if templates is None else templates
+        templates = None if templates is None else [*templates]
+        return self._load(TEXT_ENCODER, TextEncoder(name or DEFAULT_TEXT, templates=templates))
 
     def _name_for_texts(self) -> str | None:
         """Return the encoder of the samples if it encodes texts too."""

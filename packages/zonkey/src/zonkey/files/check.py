@@ -19,11 +19,11 @@ from ..optional import format_install
 from ..plugins import LAB, load_plugin
 from ..prototypes import Prototypes
 from ..samples import require_scale
-from .classes import PROTOTYPE_KEYS, cap_lines, examine_prototypes, read_rows
+from .classes import PROTOTYPE_KEYS, Samples, cap_lines, examine_prototypes, read_rows
 from .columns import FEATURE_KEYS
 from .dataset import PARTS, collect_errors
 from .formats import LINES
-from .own import Samples, missing_prototypes, plain_label, read_samples
+from .own import missing_prototypes, plain_label, read_samples
 from .readers import ARRAY_ENDINGS, TABLE_ENDINGS, read_text, require_existing, stored_arrays
 from .streams import FeatureStream
 from .tables import as_features, pick_features, pick_labels
@@ -217,7 +217,7 @@ def _guess(path: Path, label_column: str | None) -> tuple[str | None, int]:
         if ending == ".csv" and not set(",;\t") & set(read_text(path).split("\n", 1)[0]):
             return "labels", 0
         table = read_rows(FeatureStream(path, label_column=label_column), [])
-        return (None, 0) if table is None else _guess_of_labels(table.labels)
+        return (None, 0) if table is None else _guess_of_labels(np.asarray(table.labels))
     except (DataError, ImportError):
         return None, 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from ..errors import DataError
 from ..labels import as_labels, format_labels, format_value
 from ..prototypes import Prototypes
-from .classes import MOST_LISTED, cap_lines, examine_prototypes, read_rows
+from .classes import MOST_LISTED, Samples, cap_lines, examine_prototypes, read_rows
 from .dataset import Dataset, LazyMatrix, Split, collect_errors
 from .formats import LINES
 from .readers import FOLDER, TABLE_ENDINGS, ending_of, require_existing, stored_arrays
@@ -136,22 +136,6 @@ def load_features(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """Features, labels and the column `split` of a file; None if absent or unusable.
-
-    `columns` names the features of a table, `unused` its other columns; `names` are the names of
-    the samples, if their file has any.
-    """
-
-    matrix: LazyMatrix | None = None
-    labels: np.ndarray | None = None
-    marks: np.ndarray | None = None
-    unused: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-
-
 def dataset_of(
     samples: Samples,
     known: Prototypes,
@@ -215,16 +199,16 @@ def _read_table(path: Path, stream: FeatureStream, problems: list[str] | None) -
     rows = read_rows(stream, problems)
     if rows is None:
         return Samples()
+    assert rows.labels is not None
     wrong = []
-    if rows.split is not None:
-        wrong = wrong_marks(rows.labels, rows.split, path.name, rows.first_row)
-        if problems is None and wrong:
-            raise DataError(wrong[0])
+    if rows.marks is not None:
+        wrong = wrong_marks(rows.labels, rows.marks, path.name, rows.first_row)
+    if problems is None and wrong:
+        raise DataError(wrong[0])
     matrix = None if problems else LazyMatrix.of(rows.matrix, path.name)
     if problems is not None:
         problems += wrong
-    marks = None if wrong else rows.split
-    return Samples(matrix, rows.labels, marks, rows.unused, rows.columns, rows.names)
+    return replace(rows, matrix=matrix, marks=None if wrong else rows.marks)
 
 
 def _read_arrays(path: Path, stream: FeatureStream, problems: list[str]) -> Samples:

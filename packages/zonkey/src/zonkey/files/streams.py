@@ -21,7 +21,7 @@ import numpy as np
 from ..config import rows_per_block
 from ..errors import DataError, reword
 from ..streaming.sources import rows_per_chunk
-from .columns import Layout, Role, Wanted, choose_layout
+from .columns import Layout, Wanted, choose_layout
 from .dataset import require_finite
 from .formats import LINES, TEXT_ENDINGS, Batch, cells, is_blank, open_table, read_numbers
 from .readers import (
@@ -92,7 +92,7 @@ class BadCells:
 
 
 @dataclass(eq=False)
-class FeatureStream:
+class FeatureStream(Wanted):
     """Rows of a file, a folder of parquet files, or standard input, in blocks.
 
     No block spans two files, or two row groups of a parquet file. Iterating reads the file;
@@ -103,18 +103,9 @@ class FeatureStream:
 
     path: str | Path  # "-" is standard input
     format: str = "csv"  # of standard input; of files, their ending says it
-    n_features: int | None = None  # the number there must be
-    feature_names: Sequence[str] | None = None  # the columns there must be in a table
-    with_labels: bool = False
-    needs_labels: bool = True  # if not, a file without labels is not an error
     every_label: bool = False  # if so, a row without a label is an error
     labels: str | Path | None = None  # file of the labels, if the features are arrays
-    label_column: str | None = None
-    feature_columns: Sequence[str] | None = None  # names or patterns; by default those of numbers
-    id_columns: Sequence[str] = ()  # names or patterns of columns that are not features
-    features_key: str | None = None
     labels_key: str | None = None
-    role: Role = "features"
     block: int | None = None  # numbers to hold at a time
     rows: int | None = None  # rows of a block, in place of `block`
     first: int = 0  # number of the first block to yield
@@ -159,18 +150,7 @@ class FeatureStream:
 
     def _table_blocks(self, path: Path, file: BinaryIO | None = None) -> Iterator[Block]:
         with translate_errors(path), open_table(path, file) as table:
-            wanted = Wanted(
-                role=self.role,
-                label_column=self.label_column,
-                needs_labels=self.with_labels and self.needs_labels,
-                has_labels=self.with_labels,
-                feature_columns=self.feature_columns,
-                id_columns=self.id_columns,
-                feature_names=self.feature_names,
-                n_features=self.n_features,
-                vector=self.features_key,
-            )
-            layout = choose_layout(table, path, wanted)
+            layout = choose_layout(table, path, self)
             self.columns, self.unused = layout.features or None, layout.unused
             self.total = table.total
             is_text = path.suffix.lower() in TEXT_ENDINGS
