@@ -1,7 +1,6 @@
 """Evaluation and explanation of a model file are those of the library."""
 
 import json
-import subprocess
 import sys
 
 import numpy as np
@@ -83,20 +82,11 @@ def test_baselines(files, tmp_path):
         app.evaluate(files / "model.zonkey", files / "test.csv", baselines=["ridge"])
 
 
-BASELINES = """
-import sys
-from zonkey import app
-app.evaluate(sys.argv[1], sys.argv[2], baselines=["nearest-mean", "ridge", "logistic", "paper"],
-             training=sys.argv[3])
-assert not [name for name in sys.modules if name.startswith("zonkey_lab")]
-"""
-
-
-def test_baselines_need_no_laboratory(files):
-    paths = [files / name for name in ("model.zonkey", "test.csv", "features.parquet")]
-    command = [sys.executable, "-c", BASELINES, *map(str, paths)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+def test_baselines_need_no_laboratory(files, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zonkey_lab", None)  # as if it were not installed
+    paths = [files / name for name in ("model.zonkey", "test.csv")]
+    names = ["nearest-mean", "ridge", "logistic", "paper"]
+    app.evaluate(*paths, baselines=names, training=files / "features.parquet")
 
 
 @pytest.mark.parametrize("name", ["model", "paper"])
