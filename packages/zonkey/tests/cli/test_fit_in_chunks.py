@@ -226,7 +226,11 @@ def interrupted(n_writes, *arguments):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoints.PassCheckpoint, "write", stopping)
-        assert zonkey_does(*arguments).exit_code == 130
+        found = zonkey_does(*arguments)
+    assert (found.exit_code, found.stderr) == (
+        130,
+        "Interrupted; nothing was written; the same command resumes from m.zonkey.progress.\n",
+    )
 
 
 def assert_goes_on(folder, told, *arguments):
@@ -277,17 +281,6 @@ def test_rows_of_text_are_counted_if_they_are_read(tmp_path, classes, n_writes, 
     interrupted(n_writes, *arguments)
     found = zonkey_does(*arguments).stdout
     assert found.startswith(f"Samples:    {len(X) - 12}; {left} are left out\n")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs signals of POSIX")
-def test_control_c(tmp_path, classes):
-    arguments = "fit", *save("npz", tmp_path), classes, "--chunks", "-o", tmp_path / "m.zonkey"
-    found = stopped(signal.SIGINT, 3, *arguments)
-    assert found.returncode == 130
-    assert found.stderr == (
-        "Interrupted; nothing was written; the same command resumes from m.zonkey.progress.\n"
-    )
-    assert zonkey_does(*arguments).stderr == "Resuming at row 21 of pass 1.\n"
 
 
 def test_progress_stays_if_the_data_cannot_be_read(tmp_path, classes):

@@ -2,9 +2,6 @@
 
 import json
 import shutil
-import signal
-import subprocess
-import sys
 import tracemalloc
 
 import numpy as np
@@ -405,47 +402,3 @@ def test_what_is_refused(photos, tmp_path, monkeypatch, arguments):
     line = refused(*(NAMES if word == "NAMES" else word for word in arguments.split()))
     assert REFUSED[arguments] in line
     assert sorted(tmp_path.iterdir()) == before
-
-
-# Ctrl-C
-
-# Commands that say when the second batch begins, and then take long.
-SLOW = """
-import sys, time
-from zonkey.encoders import registry
-from zonkey.cli import main
-
-load = registry.image_backend
-
-def slow(*arguments):
-    backend = load(*arguments)
-    encode, batches = backend.encode, []
-
-    def once(batch):
-        batches.append(len(batch))
-        if len(batches) == 2:
-            print("begun", file=sys.stderr, flush=True)
-            time.sleep(60)
-        return encode(batch)
-
-    backend.encode = once
-    return backend
-
-registry.image_backend = slow
-main()
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs signals of POSIX")
-def test_an_interrupted_embed_leaves_nothing_but_the_cache(photos, tmp_path, monkeypatch):
-    monkeypatch.setenv("ZONKEY_CACHE", str(tmp_path / "cache"))
-    arguments = "embed", str(photos), "-o", "x.npz", "--batch-size", "4"
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    command = [sys.executable, "-c", SLOW, *arguments]
-    with subprocess.Popen(command, cwd=tmp_path, **pipes) as process:
-        assert process.stderr.readline() == "begun\n"
-        process.send_signal(signal.SIGINT)
-        assert process.stderr.read().startswith("Interrupted; nothing was written; features so far")
-        assert process.wait() == 130
-    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
-    assert list((tmp_path / "cache").rglob("*.sqlite"))

@@ -552,6 +552,11 @@ def test_ctrl_c_keeps_features(made, tmp_path, own_cache, monkeypatch):
     n[:] = [0, 0]
     assert done(*arguments).startswith("44 rows in ")
     assert 0 < sum(n) <= 12
+    n.clear()
+    monkeypatch.setenv("ZONKEY_CACHE", str(own_cache / "another"))
+    found = zonkey_does("embed", tmp_path / "new", "-o", tmp_path / "x.npz", *by(made)[:2])
+    assert found.stderr.startswith("Interrupted; nothing was written; features so far are kept")
+    assert {path.name for path in tmp_path.iterdir()} == {"new", "p.csv"}
 
 
 def test_features_need_no_package_for_pictures(made, monkeypatch):

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from zonkey import AnyShotClassifier
 from zonkey.files.chunks import open_chunks
 from zonkey.files.classes import read_prototypes
 from zonkey.files.dataset import DataError
@@ -240,21 +239,6 @@ def test_tables_of_the_same_numbers_are_the_same_bits(tmp_path, stored, decimals
     for X_read, y, _, dtype in found.values():
         assert dtype == np.dtype(read)
         assert (X_read, y) == (found[".csv"][0], labels)
-
-
-def test_csv_and_parquet_of_single_precision_choose_the_same_parameters(tmp_path):
-    rng = np.random.default_rng(1)
-    labels = np.array([f"c{i}" for i in range(8)])[np.arange(160) % 8]
-    centers = rng.normal(size=(10, 4))
-    X = (centers[np.arange(160) % 8] @ rng.normal(size=(4, 6))).astype(np.float32)
-    X += rng.normal(size=X.shape).astype(np.float32)
-    prototypes = {f"c{i}": center for i, center in enumerate(centers)}
-    models = []
-    for ending in (".csv", ".parquet"):
-        X_read, y, _, dtype = read_whole(save_table(tmp_path, ending, X, labels.tolist()), {})
-        models.append(AnyShotClassifier(prototypes).fit(np.array(X_read, dtype), y))
-    assert repr(models[0].best_params_) == repr(models[1].best_params_)
-    assert models[0].best_score_ == models[1].best_score_
 
 
 def test_prototypes_are_what_is_printed(tmp_path):
