@@ -137,13 +137,9 @@ def add_classes(
             option=("classes", "shots"),
         )
     if shots is None and encoder is not None:
-        raise Problem(
-            "`encoder`",
-            "must be left out without `shots`",
-            "there are no pictures to encode",
-            "Leave it out.",
-            option=("encoder", "shots"),
-        )
+        rule, what = "must be left out without `shots`", "there are no pictures to encode"
+        options = "encoder", "shots"
+        raise Problem("`encoder`", rule, what, "Leave it out.", option=options)
     with lock_model(target):  # else a class that another process adds meanwhile would be lost
         loaded = LoadedModel.load(
             model,

@@ -70,10 +70,8 @@ def evaluate(
         Column of the labels in a table.
     labels : str or Path, default=None
         File of the labels, if the source holds arrays without labels.
-    features_key : str, default=None
-        Name of the features in a file of several arrays.
-    labels_key : str, default=None
-        Name of the labels in a file of several arrays.
+    features_key, labels_key : str, default=None
+        Names of features and labels in a file of several arrays.
     format : str, default="csv"
         Format of standard input.
     progress : callable, default=ignore

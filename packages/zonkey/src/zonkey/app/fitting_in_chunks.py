@@ -90,13 +90,10 @@ def _open_rows(training: FitInput) -> tuple[_LabeledRows, Prototypes]:
     column = keys.get("text_column")
     are_texts = column is not None or is_texts(source, None, training.label_column)
     if are_texts or is_pictures(source):
-        raise Problem(
-            "`chunks`",
-            f"must be left out for {'texts' if are_texts else 'pictures'}",
-            f"{format_value(str(source))} holds some",
-            "Encode them with zonkey embed, and fit the file of their features.",
-            option="chunks",
-        )
+        rule = f"must be left out for {'texts' if are_texts else 'pictures'}"
+        what = f"{format_value(str(source))} holds some"
+        remedy = "Encode them with zonkey embed, and fit the file of their features."
+        raise Problem("`chunks`", rule, what, remedy, option="chunks")
     if training.classes is None:
         what, remedy = "its classes are unknown before it is read", "Pass `classes`."
         options = "chunks", "classes"

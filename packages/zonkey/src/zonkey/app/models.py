@@ -109,13 +109,9 @@ class LoadedModel:
     def require(self, method: str, purpose: str, option: str | tuple[str, ...] = ()) -> None:
         """Refuse a model that cannot do something."""
         if not hasattr(self.last, method):
-            raise Problem(
-                purpose,
-                "needs the recommended model",
-                f"{type(self.last).__name__} has no `{method}`",
-                "Fit one with zonkey fit, without --preset.",
-                option=option,
-            )
+            what = f"{type(self.last).__name__} has no `{method}`"
+            remedy = "Fit one with zonkey fit, without --preset."
+            raise Problem(purpose, "needs the recommended model", what, remedy, option=option)
 
     @contextmanager
     def refuse_kind(self, purpose: str) -> Iterator[None]:
@@ -170,10 +166,5 @@ def row_of(stream: Stream, row: int, source: str | Path) -> tuple[np.ndarray, di
             carried = {name: cells(c)[row - first] for name, c in block.carried.items()}
             return block.X[row - first], carried
         first += len(block.X)
-    raise Problem(
-        "`row`",
-        f"must be below the {first} rows of {source}",
-        f"got {row}",
-        "Rows are counted from 0.",
-        option="row",
-    )
+    rule = f"must be below the {first} rows of {source}"
+    raise Problem("`row`", rule, f"got {row}", "Rows are counted from 0.", option="row")

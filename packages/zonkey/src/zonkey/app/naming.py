@@ -119,13 +119,11 @@ class NamingTask:
         are_named = None not in (self.encoders.encoder, other)
         if self.encoders.space == "joint" or (are_named and is_as_long):
             return
-        raise Problem(
-            "`encoder`",
-            "must be one of a pair with one space, such as clip-vit-b32, to classify by names",
-            f"{encoder['name']} {'is none' if encoder['space'] is None else 'is half of one'}",
-            "Choose another, name its `text_encoder`, or pass labeled samples with `shots`.",
-            option=("encoder", "text_encoder", "shots"),
-        )
+        rule = "must be one of a pair with one space, such as clip-vit-b32, to classify by names"
+        what = f"{encoder['name']} {'is none' if encoder['space'] is None else 'is half of one'}"
+        remedy = "Choose another, name its `text_encoder`, or pass labeled samples with `shots`."
+        options = "encoder", "text_encoder", "shots"
+        raise Problem("`encoder`", rule, what, remedy, option=options)
 
     def _read_shots(self, texts: ClassTexts, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
         assert self.labeled is not None
@@ -190,12 +188,10 @@ def _select_labeled(shots: EncodedStream) -> EncodedStream:
     if given.split is not None:
         used &= given.split != "test"
     if not used.any():
-        raise Problem(
-            "`shots`",
+        rule, what = (
             "must hold labeled samples that are not marked `test`",
             f"{given.source} has none",
-            "Add some.",
-            option="shots",
         )
+        raise Problem("`shots`", rule, what, "Add some.", option="shots")
     chosen = given.subset(np.flatnonzero(used))
     return replace(shots, source=chosen, label_column=None)

@@ -82,13 +82,12 @@ class Encoders:
         encoder = self.images() if are_pictures else self.texts()
         spec = encoder.spec_
         if n_features not in (None, spec["dimension"]):
-            raise Problem(
-                kind.capitalize(),
-                f"must have the {n_features} features of the other samples",
+            rule = f"must have the {n_features} features of the other samples"
+            what, remedy = (
                 f"{spec['name']} gives {spec['dimension']}",
                 "Name their encoder with `encoder`.",
-                option="encoder",
             )
+            raise Problem(kind.capitalize(), rule, what, remedy, option="encoder")
         if isinstance(encoder, ImageEncoder):
             return PictureStream(source, encoder, **wanted, on_error=self.on_error)
         format = options.get("format", "csv")
@@ -242,13 +241,9 @@ def check_encoder(encoder: str | None, *sources: str | Path | None) -> None:
     """Refuse an encoder of pictures if no source holds any."""
     given = [source for source in sources if source is not None]
     if encoder is not None and not any(is_pictures(source) or is_texts(source) for source in given):
-        raise Problem(
-            "`encoder`",
-            "must be left out for features",
-            f"{given[0]} holds no pictures or texts",
-            "Leave it out, or pass the pictures or texts.",
-            option="encoder",
-        )
+        rule, what = "must be left out for features", f"{given[0]} holds no pictures or texts"
+        remedy = "Leave it out, or pass the pictures or texts."
+        raise Problem("`encoder`", rule, what, remedy, option="encoder")
 
 
 def _format_spec(spec: dict[str, Any]) -> str:

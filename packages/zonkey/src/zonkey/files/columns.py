@@ -87,7 +87,7 @@ def choose_layout(table: OpenTable, path: Path, wanted: Wanted) -> Layout:
         others = [name for name in names if name != vector]
         width = len(sample[vector][0])
         row = f"`{vector}` in row {table.sample.rows[0]} of {file}"
-        _require_width(width, row, wanted)
+        require_width(width, row, wanted)
         label = _find_labels(others, others, sample, file, wanted)
         rows = [row for row in sample[vector] if isinstance(row, list)]
         return Layout(width, (), tuple(others), label, _choose_dtype(rows, wanted), vector)
@@ -154,7 +154,7 @@ def _find_features(
         features = [name for name in usual if name not in {*text}]
         if len(features) != wanted.n_features:  # a feature needs all cells
             features = [name for name in features if not holds_nothing(sample[name])]
-    _require_width(len(features), file, wanted, features)
+    require_width(len(features), file, wanted, features)
     return features
 
 
@@ -224,7 +224,8 @@ def _find_label_texts(text: list[str], sample: dict[str, Any], wanted: Wanted) -
     return [n for n in text if not {str(c).lower() for c in cells(sample[n])} <= {"true", "false"}]
 
 
-def _require_width(found: int, source: str, wanted: Wanted, columns: Sequence[str] = ()) -> None:
+def require_width(found: int, source: str, wanted: Wanted, columns: Sequence[str] = ()) -> None:
+    """Refuse features of another number than those of the model."""
     if not found:
         raise DataError(
             f"{source} has no column of numbers next to its labels. Check what was saved; of "

@@ -19,7 +19,7 @@ from .classes import MOST_LISTED, Samples, cap_lines, examine_prototypes, read_r
 from .dataset import Dataset, LazyMatrix, Split, collect_errors
 from .formats import LINES
 from .readers import FOLDER, TABLE_ENDINGS, ending_of, require_existing, stored_arrays
-from .streams import STREAM_ENDINGS, FeatureStream, wrong_options
+from .streams import STREAM_ENDINGS, FeatureStream, find_wrong_mark, wrong_options
 from .tables import (
     as_features,
     label_strings,
@@ -71,10 +71,8 @@ def load_features(
         named `index` or without a name that only count the rows.
     id_columns : list of str, default=()
         Columns of a table that are not features, by names or patterns.
-    features_key : str, default=None
-        Name of the features in a file of several arrays.
-    labels_key : str, default=None
-        Name of the labels in a file of several arrays.
+    features_key, labels_key : str, default=None
+        Names of features and labels in a file of several arrays.
     unseen : list of labels, int or float, default=None
         Classes to hold out as unseen, or how many, or which fraction, to draw at random. If None,
         all samples are training samples, unless the features have a column `split` (in `.npz`, an
@@ -334,14 +332,10 @@ def _choose_classes(classes: np.ndarray, unseen: Any, rng: np.random.RandomState
 
 
 def wrong_marks(y: np.ndarray, marks: np.ndarray, file: str, first_row: int) -> list[str]:
-    """Return what is wrong with a column `split`, None if nothing."""
-    bad = ~np.isin(marks, ("train", "val", "test"))
-    if bad.any():
-        row = int(np.argmax(bad))
-        return [
-            f"The column `split` must say train, val or test; row {first_row + row} of {file} says "
-            f"{str(marks[row])!r}. Correct it, and check the rows after it."
-        ]
+    """Return what is wrong with a column `split`, nothing if it can be used."""
+    wrong = find_wrong_mark(marks, file, first_row)
+    if wrong is not None:
+        return [wrong]
     if not (marks == "train").any():
         return [f"The column `split` of {file} has no row `train`. Mark the training samples."]
     both = np.intersect1d(y[marks == "train"], y[marks == "val"])

@@ -21,7 +21,7 @@ import numpy as np
 from ..config import rows_per_block
 from ..errors import DataError, reword
 from ..streaming.sources import rows_per_chunk
-from .columns import Layout, Wanted, choose_layout
+from .columns import Layout, Wanted, choose_layout, require_width
 from .dataset import require_finite
 from .formats import LINES, TEXT_ENDINGS, Batch, cells, is_blank, open_table, read_numbers
 from .readers import (
@@ -69,6 +69,18 @@ class Block:
             return None
         marks = [str(cell).strip().lower() for cell in cells(self.carried[name])]
         return np.array(marks, dtype=str)
+
+
+def find_wrong_mark(marks: np.ndarray, file: str, first_row: int) -> str | None:
+    """Return what is wrong with the marks of a column `split`; rows count from some number."""
+    wrong = ~np.isin(marks, ("train", "val", "test"))
+    if not wrong.any():
+        return None
+    row = int(np.argmax(wrong))
+    return (
+        f"The column `split` must say train, val or test; row {first_row + row} of {file} says "
+        f"{str(marks[row])!r}. Correct it, and check the rows after it."
+    )
 
 
 class BadCells:
@@ -212,7 +224,7 @@ class FeatureStream(Wanted):
         chosen = pick_features(arrays, self.features_key)
         matrix = as_features(chosen)
         n, d = matrix.shape
-        self._require_width(d, matrix.source)
+        require_width(d, matrix.source, self)
         self.total = n
         y = None
         if self.with_labels:
@@ -233,13 +245,6 @@ class FeatureStream(Wanted):
             self.n_read = self.done
             others = {name: values[rows] for name, values in carried.items()}
             yield Block(X, others, None if y is None else y[rows])
-
-    def _require_width(self, found: int, source: str) -> None:
-        if self.n_features not in (None, found):
-            raise DataError(
-                f"{source} must have the {self.n_features} features of the model; it has {found}. "
-                "Use the encoder of the training samples."
-            )
 
     def _n_rows(self, n_features: int, is_text: bool = False) -> int:
         numbers = self.block or (_TEXT_NUMBERS if is_text else rows_per_block(_NUMBER))
@@ -293,7 +298,8 @@ def _bad_cell(row: int, column: str, file: str, cell: Any) -> DataError:
 
 def _as_text(column: Any, name: str, batch: Batch) -> np.ndarray:
     """Return labels as text: 7.0 is "7", a missing one ""."""
-    width = getattr(getattr(column, "type", None), "bit_width", 64) if _is_float(column) else 64
+    kind: Any = getattr(column, "type", None)  # of Arrow
+    width = kind.bit_width if str(kind) in ("halffloat", "float", "double") else 64
     limit = find_exact_limit(np.dtype(f"f{width // 8}"))
     labels = []
     for row, cell in zip(batch.rows, cells(column), strict=True):
@@ -307,10 +313,6 @@ def _as_text(column: Any, name: str, batch: Batch) -> np.ndarray:
             text = "" if math.isnan(cell) else str(int(cell)) if cell.is_integer() else text
         labels.append(text if text.strip() else "")
     return np.array(labels, dtype=str)
-
-
-def _is_float(column: Any) -> bool:
-    return str(getattr(column, "type", "")) in ("halffloat", "float", "double")
 
 
 def _name_standard_input(path: Path) -> AbstractContextManager[None]:
