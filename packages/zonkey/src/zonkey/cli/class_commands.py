@@ -22,9 +22,7 @@ classes_app = typer.Typer(
 )
 
 _UNCHANGED = "the model is unchanged"
-_OUTPUT = typer.Option(
-    "--output", "-o", help="Model file to write; by default MODEL itself.", show_default=False
-)
+_OUTPUT = typer.Option("--output", "-o", help="Model file to write; by default MODEL itself.")
 
 
 @classes_app.command("list")
@@ -54,7 +52,6 @@ def add_classes(
             help="Names, descriptions or prototypes of new classes, as in training. Known classes "
             "in it are skipped.",
             metavar="CLASSES",
-            show_default=False,
         ),
     ] = None,
     shots: Annotated[
@@ -70,7 +67,6 @@ def add_classes(
         typer.Option(
             help="Encoder of the classes; by default that of the model. Needed if its files are in "
             "another place now.",
-            show_default=False,
         ),
     ] = None,
     text_column: Annotated[str | None, options.TEXT_COLUMN] = None,

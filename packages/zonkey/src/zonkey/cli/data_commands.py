@@ -28,7 +28,6 @@ def data_check(
         list[Path] | None,
         typer.Argument(
             help="Features, prototypes and labels, in any order; or the folder of a benchmark.",
-            show_default=False,
         ),
     ] = None,
     features: Annotated[Path | None, typer.Option(help="File of the features.")] = None,

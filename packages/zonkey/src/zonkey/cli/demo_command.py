@@ -38,7 +38,6 @@ def demo(
         list[str] | None,
         typer.Option(
             help='Text to find pictures for, such as "a striped horse". Repeat it for several.',
-            show_default=False,
         ),
     ] = None,
     out: Annotated[
@@ -46,7 +45,6 @@ def demo(
         typer.Option(
             help="Folder for the page, the record and pictures. By default zonkey-demo, for "
             "pictures zonkey-demo/pictures.",
-            show_default=False,
         ),
     ] = None,
     seed: Annotated[

@@ -53,7 +53,6 @@ def fit(
             "may have no samples. By default the labels of pictures and texts are their names; "
             "features have no prototypes.",
             metavar="CLASSES",
-            show_default=False,
         ),
     ] = None,
     output: Annotated[
@@ -75,7 +74,6 @@ def fit(
         typer.Option(
             help="Encoder of the samples, see `zonkey encoders`; by default efficientnet-lite0 for "
             "pictures, minilm-l6 (English) for texts.",
-            show_default=False,
         ),
     ] = None,
     text_encoder: Annotated[
@@ -83,7 +81,6 @@ def fit(
         typer.Option(
             help="Encoder of the classes; by default that of the samples if it encodes texts too, "
             "else minilm-l6 (English).",
-            show_default=False,
         ),
     ] = None,
     text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
@@ -94,7 +91,6 @@ def fit(
             "--template",
             help='Sentence around each text, such as "a photo of a {}". Repeat it for the mean of '
             'several. By default "{}" and "a photo of a {}" if pictures and names are given.',
-            show_default=False,
         ),
     ] = None,
     chunks: Annotated[
@@ -113,7 +109,6 @@ def fit(
         typer.Option(
             help='Column of features in a table, or a pattern such as "f*". Repeat it for several. '
             "By default all columns of numbers.",
-            show_default=False,
         ),
     ] = None,
     id_columns: Annotated[
@@ -121,7 +116,6 @@ def fit(
         typer.Option(
             "--id-column",
             help="Column of a table that is not a feature, or a pattern. Repeat it for several.",
-            show_default=False,
         ),
     ] = None,
     labels: Annotated[Path | None, options.LABELS] = None,

@@ -38,7 +38,6 @@ _CANDIDATES = typer.Option(
     "--candidates",
     help="Classes to choose from instead of those of the model: unseen, all, or labels with "
     "commas between them.",
-    show_default=False,
 )
 _FORMAT = typer.Option("--format", help="Format of standard input.")
 # The same list of the library would take long to import.
@@ -187,9 +186,7 @@ def explain(
     source: Annotated[str, _SOURCE],
     row: Annotated[int, typer.Option(min=0, help="Position of the sample, counted from 0.")] = 0,
     top: Annotated[int, typer.Option(min=1, help="Number of best classes to show.")] = 5,
-    plot: Annotated[
-        Path | None, typer.Option(help="Picture to write: png or svg.", show_default=False)
-    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Picture to write: png or svg.")] = None,
     candidates: Annotated[list[str] | None, _CANDIDATES] = None,
     encoder: Annotated[str | None, options.ENCODER] = None,
     text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
@@ -223,7 +220,7 @@ def info(
     model: Annotated[Path, options.MODEL],
     card: Annotated[
         Path | None,
-        typer.Option(help="Model card to write: a page in Markdown.", show_default=False),
+        typer.Option(help="Model card to write: a page in Markdown."),
     ] = None,
     as_json: Annotated[bool, options.JSON] = False,
 ) -> None:

@@ -30,7 +30,6 @@ LABELS_KEY = typer.Option(help="Name of the labels in a file of several arrays."
 ENCODER = typer.Option(
     help="Encoder of the samples, see `zonkey encoders`; by default that of the model. Needed if "
     "its files are in another place now.",
-    show_default=False,
 )
 NO_CACHE = typer.Option(
     "--no-cache",
@@ -43,19 +42,16 @@ ON_ERROR = typer.Option(
 TEXT_COLUMN = typer.Option(
     help="Column of the texts in a table; by default text, texts or sentence, else the only column "
     "of text that holds no labels.",
-    show_default=False,
 )
 REJECT_BELOW = typer.Option(
     min=0,
     max=1,
     help='Probability below which the answer is "unknown".',
-    show_default=False,
 )
 TEXT = typer.Option(
     "--text",
     help="Column of CLASSES that describes the class; by default all columns of text. Repeat it "
     "for several.",
-    show_default=False,
 )
 
 

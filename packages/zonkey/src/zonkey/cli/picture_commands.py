@@ -54,7 +54,7 @@ def embed(
     ] = False,
     encoder: Annotated[
         str | None,
-        typer.Option(help="Encoder; see `zonkey encoders`.", show_default=False),
+        typer.Option(help="Encoder; see `zonkey encoders`."),
     ] = None,
     text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
     text_columns: Annotated[
@@ -63,7 +63,6 @@ def embed(
             "--text",
             help="With --classes, column of SOURCE that describes them; by default all columns of "
             "text. Repeat it for several.",
-            show_default=False,
         ),
     ] = None,
     templates: Annotated[
@@ -71,11 +70,10 @@ def embed(
         typer.Option(
             "--template",
             help='Sentence for texts, such as "a photo of a {}". Repeat it for several.',
-            show_default=False,
         ),
     ] = None,
     label_column: Annotated[
-        str | None, typer.Option(help="Column of the labels in a table.", show_default=False)
+        str | None, typer.Option(help="Column of the labels in a table.")
     ] = None,
     on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
     no_cache: Annotated[bool, options.NO_CACHE] = False,
@@ -129,7 +127,6 @@ def classify(
             help='Classes to choose from: names as in "cat, dog, truck", or a file of names and '
             "descriptions, in English unless --encoder knows others. By default those of --shots, "
             "else, for pictures, the 1,000 classes of ImageNet.",
-            show_default=False,
         ),
     ] = None,
     shots: Annotated[
@@ -137,7 +134,6 @@ def classify(
         typer.Option(
             help="Labeled samples to learn from: pictures in one folder per class, or a table of "
             "texts. New classes join.",
-            show_default=False,
         ),
     ] = None,
     encoder: Annotated[
@@ -146,7 +142,6 @@ def classify(
             help="Encoder of the samples, see `zonkey encoders`, instead of the pretrained model "
             "for pictures, or minilm-l6 for texts. Without --shots, one of a pair such as "
             "clip-vit-b32.",
-            show_default=False,
         ),
     ] = None,
     text_encoder: Annotated[
@@ -154,7 +149,6 @@ def classify(
         typer.Option(
             help="Encoder of the names, if it has another name than that of the samples: for "
             "example the second of two ONNX graphs.",
-            show_default=False,
         ),
     ] = None,
     text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
@@ -165,7 +159,6 @@ def classify(
             "--template",
             help="Sentence around each name or text; repeat it for the mean of several. By default "
             '"{}" and "a photo of a {}" for pictures.',
-            show_default=False,
         ),
     ] = None,
     adapt: Annotated[
@@ -183,7 +176,7 @@ def classify(
     reject_below: Annotated[float | None, options.REJECT_BELOW] = None,
     save: Annotated[
         Path | None,
-        typer.Option(help="Model file to write, for `zonkey predict`.", show_default=False),
+        typer.Option(help="Model file to write, for `zonkey predict`."),
     ] = None,
     on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
     no_cache: Annotated[bool, options.NO_CACHE] = False,
