@@ -66,7 +66,7 @@ def add_classes(
         str | None,
         typer.Option(
             help="Encoder of the classes; by default that of the model. Needed if its files are in "
-            "another place now.",
+            "another place now."
         ),
     ] = None,
     text_column: Annotated[str | None, options.TEXT_COLUMN] = None,

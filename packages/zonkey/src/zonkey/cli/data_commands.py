@@ -27,7 +27,7 @@ def data_check(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Features, prototypes and labels, in any order; or the folder of a benchmark.",
+            help="Features, prototypes and labels, in any order; or the folder of a benchmark."
         ),
     ] = None,
     features: Annotated[Path | None, typer.Option(help="File of the features.")] = None,

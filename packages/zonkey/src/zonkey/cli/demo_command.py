@@ -37,14 +37,14 @@ def demo(
     name: Annotated[
         list[str] | None,
         typer.Option(
-            help='Text to find pictures for, such as "a striped horse". Repeat it for several.',
+            help='Text to find pictures for, such as "a striped horse". Repeat it for several.'
         ),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             help="Folder for the page, the record and pictures. By default zonkey-demo, for "
-            "pictures zonkey-demo/pictures.",
+            "pictures zonkey-demo/pictures."
         ),
     ] = None,
     seed: Annotated[

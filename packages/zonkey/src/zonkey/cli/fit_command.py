@@ -66,21 +66,20 @@ def fit(
         Preset, typer.Option(help="Recommended model, or the paper's with its default parameters.")
     ] = Preset.recommended,
     unlabeled: Annotated[
-        Path | None,
-        typer.Option(help="Unlabeled samples of the candidate classes to adapt to."),
+        Path | None, typer.Option(help="Unlabeled samples of the candidate classes to adapt to.")
     ] = None,
     encoder: Annotated[
         str | None,
         typer.Option(
             help="Encoder of the samples, see `zonkey encoders`; by default efficientnet-lite0 for "
-            "pictures, minilm-l6 (English) for texts.",
+            "pictures, minilm-l6 (English) for texts."
         ),
     ] = None,
     text_encoder: Annotated[
         str | None,
         typer.Option(
             help="Encoder of the classes; by default that of the samples if it encodes texts too, "
-            "else minilm-l6 (English).",
+            "else minilm-l6 (English)."
         ),
     ] = None,
     text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
@@ -108,7 +107,7 @@ def fit(
         list[str] | None,
         typer.Option(
             help='Column of features in a table, or a pattern such as "f*". Repeat it for several. '
-            "By default all columns of numbers.",
+            "By default all columns of numbers."
         ),
     ] = None,
     id_columns: Annotated[

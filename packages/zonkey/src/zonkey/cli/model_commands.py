@@ -219,8 +219,7 @@ def explain(
 def info(
     model: Annotated[Path, options.MODEL],
     card: Annotated[
-        Path | None,
-        typer.Option(help="Model card to write: a page in Markdown."),
+        Path | None, typer.Option(help="Model card to write: a page in Markdown.")
     ] = None,
     as_json: Annotated[bool, options.JSON] = False,
 ) -> None:

@@ -11,9 +11,7 @@ import typer
 MODEL = typer.Argument(help="Model file, as written by `zonkey fit`.", metavar="MODEL")
 JSON = typer.Option("--json", help="Print JSON instead of text.")
 ANSWERS = typer.Option(
-    "--output",
-    "-o",
-    help="File to write: csv, tsv, jsonl, parquet or npz; - is standard output.",
+    "--output", "-o", help="File to write: csv, tsv, jsonl, parquet or npz; - is standard output."
 )
 TOP = typer.Option(min=1, help="Number of best classes to write.")
 PROBA = typer.Option("--proba", help="Write the probabilities of these classes too.")
@@ -29,7 +27,7 @@ FEATURES_KEY = typer.Option(help="Name of the features in a file of several arra
 LABELS_KEY = typer.Option(help="Name of the labels in a file of several arrays.")
 ENCODER = typer.Option(
     help="Encoder of the samples, see `zonkey encoders`; by default that of the model. Needed if "
-    "its files are in another place now.",
+    "its files are in another place now."
 )
 NO_CACHE = typer.Option(
     "--no-cache",
@@ -41,13 +39,9 @@ ON_ERROR = typer.Option(
 )
 TEXT_COLUMN = typer.Option(
     help="Column of the texts in a table; by default text, texts or sentence, else the only column "
-    "of text that holds no labels.",
+    "of text that holds no labels."
 )
-REJECT_BELOW = typer.Option(
-    min=0,
-    max=1,
-    help='Probability below which the answer is "unknown".',
-)
+REJECT_BELOW = typer.Option(min=0, max=1, help='Probability below which the answer is "unknown".')
 TEXT = typer.Option(
     "--text",
     help="Column of CLASSES that describes the class; by default all columns of text. Repeat it "

@@ -52,10 +52,7 @@ def embed(
             "each text has one.",
         ),
     ] = False,
-    encoder: Annotated[
-        str | None,
-        typer.Option(help="Encoder; see `zonkey encoders`."),
-    ] = None,
+    encoder: Annotated[str | None, typer.Option(help="Encoder; see `zonkey encoders`.")] = None,
     text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
     text_columns: Annotated[
         list[str] | None,
@@ -118,22 +115,21 @@ def embed(
 
 def classify(
     source: Annotated[
-        str,
-        typer.Argument(help=f"Pictures: {_PICTURES}. Or texts: {_TEXTS}.", metavar="SOURCE"),
+        str, typer.Argument(help=f"Pictures: {_PICTURES}. Or texts: {_TEXTS}.", metavar="SOURCE")
     ],
     classes: Annotated[
         str | None,
         typer.Option(
             help='Classes to choose from: names as in "cat, dog, truck", or a file of names and '
             "descriptions, in English unless --encoder knows others. By default those of --shots, "
-            "else, for pictures, the 1,000 classes of ImageNet.",
+            "else, for pictures, the 1,000 classes of ImageNet."
         ),
     ] = None,
     shots: Annotated[
         str | None,
         typer.Option(
             help="Labeled samples to learn from: pictures in one folder per class, or a table of "
-            "texts. New classes join.",
+            "texts. New classes join."
         ),
     ] = None,
     encoder: Annotated[
@@ -141,14 +137,14 @@ def classify(
         typer.Option(
             help="Encoder of the samples, see `zonkey encoders`, instead of the pretrained model "
             "for pictures, or minilm-l6 for texts. Without --shots, one of a pair such as "
-            "clip-vit-b32.",
+            "clip-vit-b32."
         ),
     ] = None,
     text_encoder: Annotated[
         str | None,
         typer.Option(
             help="Encoder of the names, if it has another name than that of the samples: for "
-            "example the second of two ONNX graphs.",
+            "example the second of two ONNX graphs."
         ),
     ] = None,
     text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
@@ -175,8 +171,7 @@ def classify(
     novelty: Annotated[bool, options.NOVELTY] = False,
     reject_below: Annotated[float | None, options.REJECT_BELOW] = None,
     save: Annotated[
-        Path | None,
-        typer.Option(help="Model file to write, for `zonkey predict`."),
+        Path | None, typer.Option(help="Model file to write, for `zonkey predict`.")
     ] = None,
     on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
     no_cache: Annotated[bool, options.NO_CACHE] = False,

@@ -15,14 +15,7 @@ from ..labels import check_count
 from ..streaming.chunks import Chunks
 from ..streaming.sources import CHUNK, BaseSource, Purpose, describe_file
 from .formats import TEXT_ENDINGS
-from .readers import (
-    ARRAY_ENDINGS,
-    FOLDER,
-    SEPARATORS,
-    ending_of,
-    parquet_files,
-    require_existing,
-)
+from .readers import ARRAY_ENDINGS, FOLDER, SEPARATORS, ending_of, parquet_files, require_existing
 from .streams import STREAM_ENDINGS, Block, FeatureStream, find_wrong_mark
 from .tables import require_one_source
 

@@ -20,13 +20,7 @@ from .dataset import Dataset, LazyMatrix, Split, collect_errors
 from .formats import LINES
 from .readers import FOLDER, TABLE_ENDINGS, ending_of, require_existing, stored_arrays
 from .streams import STREAM_ENDINGS, FeatureStream, find_wrong_mark, wrong_options
-from .tables import (
-    as_features,
-    label_strings,
-    labels_as_text,
-    pick_features,
-    require_one_source,
-)
+from .tables import as_features, label_strings, labels_as_text, pick_features, require_one_source
 
 
 def load_features(
