@@ -276,11 +276,7 @@ FAULTS = [
     (partial(save, "npz"), {"features_key": "z"}, "`features_key` must name an array of x.npz"),
     (partial(save, "csv"), {"labels": "y.txt"}, "x.csv is a table"),
     (partial(save, "npy"), {"labels_key": "y"}, "`labels_key` must be None"),
-    (
-        partial(save, "csv"),
-        {"label_column": "kind"},
-        "must name a column of x.csv; got 'kind'",
-    ),
+    (partial(save, "csv"), {"label_column": "kind"}, "must name a column of x.csv; got 'kind'"),
 ]
 
 

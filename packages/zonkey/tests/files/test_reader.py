@@ -73,14 +73,8 @@ TEXTS = {
         error("it holds numbers such as 0.5. Add a heading"),
     ),
     "no heading, numbers only": ("7,8,9\n4,5,7\n", error("it holds numbers such as 7.")),
-    "counting heading": (
-        "kind,0,1,2,3,4,5,6,7\na,1,1,1,1,1,1,1,1\n",
-        rows([[1] * 8], ["a"]),
-    ),
-    "wavelengths": (
-        "label,400.5,401.5\na,1,2\nb,1,2\n",
-        rows([[1, 2], [1, 2]], AB),
-    ),
+    "counting heading": ("kind,0,1,2,3,4,5,6,7\na,1,1,1,1,1,1,1,1\n", rows([[1] * 8], ["a"])),
+    "wavelengths": ("label,400.5,401.5\na,1,2\nb,1,2\n", rows([[1, 2], [1, 2]], AB)),
     "an odd name": ("001,kind,z\n1,a,3\n2,b,4\n", rows([[1, 3], [2, 4]], AB)),
     "a text beside known labels": (
         "f,kind,y\n1,a,3\n2,b,4\n",

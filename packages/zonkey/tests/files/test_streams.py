@@ -145,10 +145,7 @@ class Stdin:
 @pytest.mark.parametrize("format", ["csv", "tsv", "jsonl", "parquet", "npz", "npy"])
 def test_standard_input(tmp_path, monkeypatch, format):
     path = tmp_path / f"x.{format}"
-    savers = {
-        "npz": lambda path: np.savez(path, features=X),
-        "npy": lambda path: np.save(path, X),
-    }
+    savers = {"npz": lambda path: np.savez(path, features=X), "npy": lambda path: np.save(path, X)}
     (TABLES.get(path.name) or savers[format])(path)
     monkeypatch.setattr(sys, "stdin", Stdin(path.read_bytes()))
     blocks = list(FeatureStream("-", format=format, block=10))
@@ -203,10 +200,7 @@ LINES = [{"id": 1, "features": [1, 2.5]}, {"id": 2, "features": [3, 4.5]}]
     [
         ("[1, 2]", "line 3 is not"),
         ("{", "line 3 is not"),
-        (
-            '{"id": 3, "features": [1]}',
-            "a list of 2 numbers in every line .*; line 3 has 1",
-        ),
+        ('{"id": 3, "features": [1]}', "a list of 2 numbers in every line .*; line 3 has 1"),
         ('{"id": 3}', "line 3 has no list"),
         ('{"id": 3, "features": [1, "2"]}', r"Row 3, column 'features\[1\]' of x.jsonl must be"),
         ('{"id": 3, "features": [1, true]}', "got 'True'"),

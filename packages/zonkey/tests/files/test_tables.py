@@ -368,11 +368,7 @@ DAMAGE = {
         save_npz(a=X, b=X, labels=Y),
         ["a (7, 4), b (7, 4), labels (7,)", "`features`"],
     ),
-    "two vectors": (
-        "a.npz",
-        save_npz(features=X, c=Y, d=Y),
-        ["c (7,), d (7,)", "labels_key"],
-    ),
+    "two vectors": ("a.npz", save_npz(features=X, c=Y, d=Y), ["c (7,), d (7,)", "labels_key"]),
 }
 
 
