@@ -54,14 +54,15 @@ def test_options_say_what_a_file_is(tmp_path):
 def test_labels_of_their_own(tmp_path):
     _, prototypes = prepared(tmp_path)
     np.save(tmp_path / "x.npy", np.arange(8.0).reshape(4, 2))
-    (tmp_path / "y.txt").write_text("ass\nzebra\nass\nzebra\n")
-    for arguments in (
-        (prototypes, tmp_path / "y.txt", tmp_path / "x.npy"),
-        (tmp_path / "x.npy", "--labels", tmp_path / "y.txt", "--prototypes", prototypes),
-    ):
-        done = checked(*arguments)
-        assert done.exit_code == 0, done.output
-        assert "- y.txt is read as labels.\n" in done.stdout
+    for name in ("y.txt", "y.csv"):
+        (tmp_path / name).write_text("ass\nzebra\nass\nzebra\n")
+        for arguments in (
+            (prototypes, tmp_path / name, tmp_path / "x.npy"),
+            (tmp_path / "x.npy", "--labels", tmp_path / name, "--prototypes", prototypes),
+        ):
+            done = checked(*arguments)
+            assert done.exit_code == 0, done.output
+            assert f"- {name} is read as labels.\n" in done.stdout
 
 
 def test_json_is_the_whole_report(tmp_path):

@@ -17,6 +17,7 @@ from model_files import (
     UNSEEN,
     K,
     done,
+    few_simulations,
     files,
     refused,
     samples,
@@ -25,7 +26,7 @@ from model_files import (
 from zonkey import app
 from zonkey.files.classes import read_prototypes
 
-__all__ = ["files"]
+__all__ = ["few_simulations", "files"]
 
 # fit
 
@@ -91,6 +92,7 @@ def test_fit_with_a_column_split(files, tmp_path):
     assert zonkey.load(output)[-1].seen_classes_.tolist() == SEEN
 
 
+@pytest.mark.usefixtures("few_simulations")
 @pytest.mark.parametrize("preset", ["recommended", "paper"])
 def test_fit_with_unlabeled_samples(files, tmp_path, preset):
     table(UNSEEN * 8, 5)[FEATURES].to_csv(tmp_path / "u.csv", index=False)
@@ -168,7 +170,7 @@ def test_predict_from_standard_input_to_standard_output(files):
 
 def test_evaluate(files, tmp_path):
     page = tmp_path / "page.html"
-    for name, options in {"model": ("--html", page), "paper": ()}.items():
+    for name, options in {"model": (), "paper": ("--html", page)}.items():
         arguments = files / f"{name}.zonkey", files / "test.csv"
         text = done("evaluate", *arguments, *options)
         assert text.startswith(app.evaluate(*arguments).summary() + "\n\nhit@k: ")

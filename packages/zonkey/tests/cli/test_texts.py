@@ -9,12 +9,14 @@ import pandas as pd
 import pytest
 
 import zonkey
-from model_files import zonkey_does
+from model_files import few_simulations, zonkey_does
 from zonkey import app
 from zonkey.encoders import TextEncoder
 from zonkey.files.own import load_features
 
 pytest.importorskip("onnxruntime")
+
+__all__ = ["few_simulations"]
 
 SAID = {
     "lost card": ["I lost my card", "my card was stolen", "where is my card? I cannot find it"],
@@ -91,6 +93,7 @@ def test_labels_of_texts_are_compared(made):
     assert "Labels of SOURCE agree with 100.0 % of 4 predictions." in found.stderr
 
 
+@pytest.mark.usefixtures("few_simulations")
 def test_shots_and_adapt_and_a_saved_model(made, tmp_path):
     model = tmp_path / "m.zonkey"
     shots = "--shots", made / "train.csv", "--save", model, "--adapt", "--reject-below", "0"
