@@ -93,37 +93,24 @@ def test_fit_with_a_column_split(files, tmp_path):
 
 
 @pytest.mark.usefixtures("few_simulations")
-@pytest.mark.parametrize("preset", ["recommended", "paper"])
-def test_fit_with_unlabeled_samples(files, tmp_path, preset):
+def test_fit_with_unlabeled_samples(files, tmp_path):
     table(UNSEEN * 8, 5)[FEATURES].to_csv(tmp_path / "u.csv", index=False)
-    output = tmp_path / "m.zonkey"
-    paths = files / "features.parquet", files / "prototypes.csv"
-    candidates = "unseen" if preset == "recommended" else "all"
-    options = "--unlabeled", tmp_path / "u.csv", "--preset", preset, "--candidates", candidates
-    text = done("fit", *paths, "-o", output, *options)
-    assert "Adapted:    to unlabeled samples\n" in text
+    output, paths = tmp_path / "m.zonkey", (files / "features.parquet", files / "prototypes.csv")
+    options = "--unlabeled", tmp_path / "u.csv", "--candidates", "unseen"
+    assert "Adapted:    to unlabeled samples\n" in done("fit", *paths, "-o", output, *options)
     assert zonkey.model_info(output)["training"]["unlabeled"] == "u.csv"
-    X = samples(TEST, 2)
-    model = zonkey.load(output)
-    without = zonkey.load(files / f"{'model' if preset == 'recommended' else 'paper'}.zonkey")
-    last = model if preset == "recommended" else model[-1]
-    assert last.is_transductive_
-    if preset == "recommended":
-        same = without.adapt(samples(UNSEEN * 8, 5))
-        np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X), atol=1e-5)
+    X, model = samples(TEST, 2), zonkey.load(output)
+    assert model.is_transductive_
+    same = zonkey.load(files / "model.zonkey").adapt(samples(UNSEEN * 8, 5))
+    np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X), atol=1e-5)
 
 
-def test_fit_of_arrays_with_labels_of_their_own(files, tmp_path):
-    np.save(tmp_path / "x.npy", samples(TRAIN, 1))
-    (tmp_path / "y.txt").write_text("\n".join(TRAIN))
-    output = tmp_path / "m.zonkey"
-    labels = "--labels", tmp_path / "y.txt", "--candidates", "unseen"
-    done("fit", tmp_path / "x.npy", files / "prototypes.csv", *labels, "-o", output)
-    X, same = samples(TEST, 2), zonkey.load(files / "model.zonkey")
-    np.testing.assert_array_equal(zonkey.load(output).predict(X), same.predict(X))
+def test_fit_of_some_arrays_of_a_file(files, tmp_path):
     np.savez(tmp_path / "x.npz", a=samples(TRAIN, 1), b=TRAIN, c=np.eye(3))
     keys = "--features-key", "a", "--labels-key", "b", "--candidates", "unseen"
+    output = tmp_path / "m.zonkey"
     done("fit", tmp_path / "x.npz", files / "prototypes.csv", *keys, "-o", output)
+    X, same = samples(TEST, 2), zonkey.load(files / "model.zonkey")
     np.testing.assert_array_equal(zonkey.load(output).predict(X), same.predict(X))
 
 

@@ -156,12 +156,16 @@ def test_a_model_of_embedded_features_takes_pictures(made, tmp_path):
     assert predicted[0] == predicted[1]
 
 
-def test_fit_says_what_was_encoded_how(made, tmp_path):
+def test_fit_and_info_say_what_was_encoded_how(made, tmp_path):
     said = done("fit", made / "photos", made / "names.txt", *by(made), "-o", tmp_path / "m")
+    described = done("info", tmp_path / "m", "--card", tmp_path / "card.md")
+    assert "{'" not in described
+    assert "- text_encoder: name minilm-l6, revision " in (tmp_path / "card.md").read_text()
     assert "Samples:    16\n" in said
-    assert f"Encoder:    onnx:{made / 'colors.onnx'} (12 features, revision " in said
-    assert "Texts:      minilm-l6 (384 features, revision " in said
-    assert '"{}", "a photo of a {}")\n' in said
+    for text in (said, described):
+        assert f"Encoder:    onnx:{made / 'colors.onnx'} (12 features, revision " in text
+        assert "Texts:      minilm-l6 (384 features, revision " in text
+        assert '"{}", "a photo of a {}")\n' in text
     assert "Classes:    4 seen, 2 unseen; 6 candidates\n" in said
 
 
@@ -484,14 +488,6 @@ def test_a_model_of_features_takes_no_pictures_and_texts(made, tmp_path):
     zonkey.load(model).save(model, training={"encoder": "mine", "text_encoder": {"name": 1}})
     assert "Pictures need the encoder" in refused("predict", model, made / "new")
     done("info", model)
-
-
-def test_info_and_card_name_the_encoders(made, tmp_path):
-    said = done("info", made / "m.zonkey", "--card", tmp_path / "card.md")
-    assert f"Encoder:    onnx:{made / 'colors.onnx'} (12 features, revision " in said
-    assert "Texts:      minilm-l6 (384 features" in said
-    assert "{" not in said
-    assert "- text_encoder: name minilm-l6, revision " in (tmp_path / "card.md").read_text()
 
 
 # classes

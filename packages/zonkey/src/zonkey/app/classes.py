@@ -152,11 +152,11 @@ def add_classes(
         before = loaded.rows()  # `partial_fit` changes the model
         if classes is not None:
             loaded = loaded.replace_last(_add_prototypes(loaded, Path(classes), label_column))
-        if shots is None:
-            return _write(before, loaded, target)
-        columns = {"label_column": label_column, "text_column": text_column}
-        loaded, learned, joined = _learn_shots(loaded, shots, columns, progress)
-        return _write(before, loaded, target, learned, joined)
+        learned, joined = {}, {}
+        if shots is not None:
+            columns = {"label_column": label_column, "text_column": text_column}
+            loaded, learned, joined = _learn_shots(loaded, shots, columns, progress)
+        return _write(before, loaded, target, learned=learned, joined=joined)
 
 
 def remove_classes(
@@ -271,22 +271,17 @@ def _learn_shots(
 
 
 def _write(
-    before: list[dict[str, Any]],
-    after: LoadedModel,
-    target: Path,
-    learned: dict[str, int] | None = None,
-    joined: dict[str, str] | None = None,
+    before: list[dict[str, Any]], after: LoadedModel, target: Path, **learned: dict[str, Any]
 ) -> ChangedClasses:
     """Write the changed model, and return what changed."""
     was, now = ({row["label"]: row for row in rows} for rows in (before, after.rows()))
     # The encoders stay the same, whatever was learned.
     save(after.model, target, training=after.encoders.facts or None)
     return ChangedClasses(
-        output=str(target),
+        str(target),
         added=[label for label in now if label not in was],
         removed=[label for label in was if label not in now],
-        learned=learned or {},
-        joined=joined or {},
         classes=len(now),
         candidates=sum(row["candidate"] for row in now.values()),
+        **learned,
     )
