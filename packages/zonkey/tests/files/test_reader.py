@@ -53,7 +53,10 @@ TEXTS = {
     "quotes": ('label,f\n"a, ""b""",1\n"c\nd","3"\n', rows([[1], [3]], ['a, "b"', "c\nd"])),
     "spaces": ("label , f\n a, 1\nb ,3 \n", rows([[1], [3]], [" a", "b "])),
     "open quote": ('label,f\na,1\n"b,3\n', error("row 3 of x.csv has 1")),
-    "short row": ("label,f\na,1\nb\n", error("row 3 of x.csv has 1. Correct it; text that")),
+    "short row": (
+        "label,f\na,1\nb\n",
+        error("row 3 of x.csv has 1. Correct it; text that contains a separator needs"),
+    ),
     "long row": ("label,f\na,1\nb,3,4\n", error("row 3 of x.csv has 3")),
     "semicolons": ("label;f\na;1,5\n", error("separated by semicolons. Save it with commas")),
     "tabs": ("label\tf\na\t1\n", error("separated by tabs. Rename it to x.tsv")),

@@ -202,7 +202,7 @@ def _find_labels(
     text = _find_label_texts(text, sample, wanted)
     if wanted.label_column is None and len(text) == 1:
         return text[0]
-    if wanted.label_column is None and not (wanted.with_labels and wanted.needs_labels):
+    if wanted.label_column is None and not wanted.needs_labels:
         return None
     columns = format_labels(np.array(names), 8)
     if wanted.label_column is not None:

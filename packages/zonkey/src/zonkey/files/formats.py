@@ -256,18 +256,15 @@ class _CsvTable(OpenTable):
 
     def _cut(self, tables: Iterable[Any], rows: int) -> Iterator[Any]:
         """Yield tables of so many rows; the last one may have fewer."""
-        held: list[Any] = []
-        n = 0
+        held = None
         for table in tables:
-            held.append(table)
-            n += len(table)
-            if n >= rows:
-                whole = self._arrow.concat_tables(held)
-                for start in range(0, n - rows + 1, rows):
-                    yield whole.slice(start, rows)
-                held, n = [whole.slice(n - n % rows)], n % rows
-        if n:
-            yield self._arrow.concat_tables(held)
+            held = table if held is None else self._arrow.concat_tables([held, table])
+            whole = len(held) // rows * rows
+            for start in range(0, whole, rows):
+                yield held.slice(start, rows)
+            held = held.slice(whole)
+        if held is not None and len(held):
+            yield held
 
     def _without_blank_end(self) -> Iterator[Any]:
         """Yield tables without rows of empty cells at the end of the file."""
