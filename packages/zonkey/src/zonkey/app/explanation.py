@@ -103,8 +103,9 @@ def explain(
         check_ending("plot", plot, (".png", ".svg"), "")
         check_target("plot", plot, model, source)
     loaded = LoadedModel.load(model, encoder=encoder, cache=cache).choose_from(candidates)
-    keys = {"features_key": features_key, "text_column": text_column}
-    stream = loaded.stream(source, format=format, **keys)
+    stream = loaded.stream(
+        source, format=format, features_key=features_key, text_column=text_column
+    )
     sample, carried = row_of(stream, row, source)
     with loaded.refuse_kind("explain"):
         explanation = explain_sample(loaded.model, sample, k=min(top, len(loaded.last.classes_)))

@@ -48,24 +48,20 @@ class NamingTask:
     ) -> NamingTask:
         """List the samples, and encode none."""
         wanted: dict[str, Any] = {"label_column": label_column, "on_error": encoders.on_error}
-        stream: EncodedStream
+        make: Any = PictureStream
         if text_column is not None or is_texts(source, None, label_column):
-            encoder = encoders.texts()
+            make, encoder = TextStream, encoders.texts()
             needed = label_column is not None and shots is None  # else the shots may have it alone
-            stream = TextStream(
-                source, encoder, with_labels=needed, text_column=text_column, **wanted
-            )
+            stream = make(source, encoder, with_labels=needed, text_column=text_column, **wanted)
             encoders.facts[SAMPLE_COLUMN] = column = stream.items.column
-            if shots is not None:
-                column = column if has_column(shots, column) else None
-                labeled = TextStream(shots, encoder, with_labels=True, text_column=column, **wanted)
-                return cls(stream, _select_labeled(labeled), encoders)
-            return cls(stream, None, encoders)
-        images = encoders.images()
-        stream = PictureStream(source, images, **wanted)
+            if shots is not None and has_column(shots, column):
+                wanted["text_column"] = column
+        else:
+            encoder = encoders.images()
+            stream = make(source, encoder, **wanted)
         if shots is None:
             return cls(stream, None, encoders)
-        labeled = PictureStream(shots, images, with_labels=True, **wanted)
+        labeled = make(shots, encoder, with_labels=True, **wanted)
         return cls(stream, _select_labeled(labeled), encoders)
 
     @property
