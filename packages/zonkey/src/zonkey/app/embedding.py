@@ -168,12 +168,9 @@ def _choose_column(given: str | None, of_classes: Sequence[str]) -> str:
     names = [*of_classes, *filter(None, [given])]
     if len(names) == 1:
         return names[0]
-    rule, remedy = (
-        "must name one column, or describe classes",
-        "Pass `classes` for one vector per class.",
-    )
-    options = "text_columns", "classes"
-    raise Problem("`text_columns`", rule, f"got {', '.join(names)}", remedy, option=options)
+    rule, what = "must name one column, or describe classes", f"got {', '.join(names)}"
+    remedy, options = "Pass `classes` for one vector per class.", ("text_columns", "classes")
+    raise Problem("`text_columns`", rule, what, remedy, option=options)
 
 
 def _embed_samples(stream: EncodedStream, output: Path, progress: Progress) -> dict[str, Any]:

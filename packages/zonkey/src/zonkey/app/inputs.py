@@ -83,10 +83,8 @@ def find_spellings(option: str, labels: list[str], known: list[str]) -> dict[str
     new = [label for label in labels if label not in known and fold_name(label) in spellings]
     for label in new:
         if len(same := spellings[fold_name(label)]) > 1:
-            rule, what = (
-                "must spell classes as they are known",
-                f"{label!r} may be {' or '.join(map(repr, same[:2]))}",
-            )
+            rule = "must spell classes as they are known"
+            what = f"{label!r} may be {same[0]!r} or {same[1]!r}"
             raise Problem(f"`{option}`", rule, what, "Rename it.", option=option)
     return {label: spellings[fold_name(label)][0] for label in new}
 

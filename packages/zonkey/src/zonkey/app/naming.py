@@ -184,10 +184,7 @@ def _select_labeled(shots: EncodedStream) -> EncodedStream:
     if given.split is not None:
         used &= given.split != "test"
     if not used.any():
-        rule, what = (
-            "must hold labeled samples that are not marked `test`",
-            f"{given.source} has none",
-        )
-        raise Problem("`shots`", rule, what, "Add some.", option="shots")
+        rule = "must hold labeled samples that are not marked `test`"
+        raise Problem("`shots`", rule, f"{given.source} has none", "Add some.", option="shots")
     chosen = given.subset(np.flatnonzero(used))
     return replace(shots, source=chosen, label_column=None)

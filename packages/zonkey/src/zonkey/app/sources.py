@@ -83,10 +83,8 @@ class Encoders:
         spec = encoder.spec_
         if n_features not in (None, spec["dimension"]):
             rule = f"must have the {n_features} features of the other samples"
-            what, remedy = (
-                f"{spec['name']} gives {spec['dimension']}",
-                "Name their encoder with `encoder`.",
-            )
+            what = f"{spec['name']} gives {spec['dimension']}"
+            remedy = "Name their encoder with `encoder`."
             raise Problem(kind.capitalize(), rule, what, remedy, option="encoder")
         if isinstance(encoder, ImageEncoder):
             return PictureStream(source, encoder, **wanted, on_error=self.on_error)
