@@ -113,7 +113,7 @@ def fit(folder, classes, source, *options):
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_sources(tmp_path, classes, name):
-    preset = "recommended" if name in ("csv", "npz", "h5") else "paper"  # which is faster
+    preset = "recommended" if name in ("npz", "h5") else "paper"  # which is faster
     lines = fit(tmp_path, classes, save(name, tmp_path), "--seed", 3, "--preset", preset)
     assert lines[0] == f"Samples:    {len(X)}"
     info = json.loads(done("info", tmp_path / "chunks.zonkey", "--json"))

@@ -54,7 +54,13 @@ def test_fit_says_what_was_learned(files, tmp_path):
     assert "Parameter:  kernel: " in text
     assert "(accuracy on held-out classes)" in text
     assert f"Model:      {tmp_path / 'm'} (" in text
-    options = "--notes", "A <test>.", "--license", "CC0", "--json"
+    # Numbers are short, and long values are left out.
+    values = [line.split(": ", 2)[-1] for line in text.splitlines() if "Parameter: " in line]
+    assert all(len(value) <= 40 for value in values)
+    assert all(len(value) <= 9 for value in values if value[0].isdigit())
+    others = [line for line in text.splitlines() if not line.startswith("Columns:")]
+    assert not [line for line in others if FEATURES[0] in line]
+    options = "--notes", "A <test>.", "--license", "CC0", "--json", "--preset", "paper"
     record = json.loads(done("fit", *paths, "-o", tmp_path / "m", *options))
     assert record["seconds"] > 0
     assert (record["notes"], record["license"]) == ("A <test>.", "CC0")
@@ -163,6 +169,8 @@ def test_evaluate(files, tmp_path):
         assert text.startswith(app.evaluate(*arguments).summary() + "\n\nhit@k: ")
         assert text.endswith(f"\nPage: {page}\n") == bool(options)
         assert ("ECE: mean gap" in text) == (name == "model")
+    assert page.read_text("utf-8").lower().startswith("<!doctype html>")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
 def test_explain(files, tmp_path):

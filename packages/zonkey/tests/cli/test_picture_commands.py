@@ -215,17 +215,10 @@ def test_memory_does_not_depend_on_the_number_of_rows(tmp_path, ending):
 def test_embedded_texts_are_prototypes(tmp_path, ending):
     source, output = tmp_path / "classes.csv", tmp_path / f"p.{ending}"
     source.write_text("label,looks,sound\nzebra,a striped horse,neigh\nbus,a long car,honk\n")
-    options = (
-        "--classes",
-        "--text",
-        "looks",
-        "--template",
-        "a photo of a {}",
-        "--template",
-        "a drawing of a {}",
-    )
+    first, second = templates = "a photo of a {}", "a drawing of a {}"
+    options = "--classes", "--text", "looks", "--template", first, "--template", second
     record = json.loads(done("embed", source, "-o", output, *options, "--json"))
-    encoder = TextEncoder(templates=["a photo of a {}", "a drawing of a {}"])
+    encoder = TextEncoder(templates=[*templates])
     texts = {"zebra": ["zebra", "zebra: a striped horse"], "bus": ["bus", "bus: a long car"]}
     expected = encoder.prototypes(texts)
     found = read_prototypes(output)

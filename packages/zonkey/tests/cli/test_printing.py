@@ -15,7 +15,7 @@ import pytest
 import typer
 
 import zonkey
-from model_files import FEATURES, TEST, TRAIN, done, files, refused, table
+from model_files import TEST, TRAIN, done, files, refused, table
 from zonkey.app.prediction import OUTPUT_ENDINGS
 from zonkey.app.writing import WRITERS
 from zonkey.cli.model_commands import EVERY_BASELINE, choose_target
@@ -156,13 +156,3 @@ def test_parquet_that_cannot_hold_features(files, tmp_path):
 def test_lists_of_the_library():
     assert EVERY_BASELINE == BASELINES
     assert {*OUTPUT_ENDINGS, ".npy"} == {*WRITERS}  # npy holds vectors, and no answers
-
-
-def test_fit_prints_short_numbers(files, tmp_path):
-    text = done("fit", files / "features.parquet", files / "prototypes.csv", "-o", tmp_path / "m")
-    values = [line.split(": ", 2)[-1] for line in text.splitlines() if "Parameter: " in line]
-    assert values
-    assert all(len(value) <= 40 for value in values)
-    assert all(len(value) <= 9 for value in values if value[0].isdigit())
-    others = [line for line in text.splitlines() if not line.startswith("Columns:")]
-    assert not [line for line in others if FEATURES[0] in line]

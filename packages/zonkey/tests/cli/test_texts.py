@@ -105,6 +105,11 @@ def test_shots_and_adapt_and_a_saved_model(made, tmp_path):
     assert pd.read_csv(BytesIO(found.stdout.encode()))["predicted"].tolist() == [*NEW]
     again = run("predict", model, made / "said.csv")
     assert again == found.stdout
+    # Of two columns of text, that of the samples holds the shots.
+    shots = [(text, "new", label) for label, texts in SAID.items() for text in texts]
+    pd.DataFrame(shots, columns=["said", "note", "label"]).to_csv(tmp_path / "s.csv", index=False)
+    said = run("classify", made / "said.csv", "--shots", tmp_path / "s.csv")
+    assert pd.read_csv(StringIO(said))["predicted"].tolist() == [*NEW]
 
 
 def test_the_least_probability_of_an_answer(made):
