@@ -17,7 +17,7 @@ from ..encoders.stream import PictureStream, TextStream
 from ..encoders.text_encoder import NAME_TEMPLATES
 from ..encoders.texts import is_texts
 from ..errors import DataError, Problem, reword
-from ..files.classes import examine_prototypes
+from ..files.classes import require_prototypes
 from ..files.readers import stored_arrays
 from ..files.streams import STANDARD_INPUT, FeatureStream
 from ..labels import format_value
@@ -102,22 +102,16 @@ class Encoders:
             return True
         if str(source) == STANDARD_INPUT:
             return column is not None
-        of_texts = (_spec(self.facts.get(ENCODER)) or {}).get("kind") == "text"
+        of_texts = (self._find_known(ENCODER) or {}).get("kind") == "text"
         return (self.model is None or of_texts) and is_texts(source, column, label)
 
     @property
     def space(self) -> str:
         """Whether samples and classes were encoded to one space: a parameter of the model."""
-        specs = [_spec(self.facts.get(role)) for role in (ENCODER, TEXT_ENCODER)]
+        specs = [self._find_known(role) for role in (ENCODER, TEXT_ENCODER)]
         if None in specs:
             return "auto"
         return "joint" if share_space(*specs) else "separate"
-
-    def prototypes_of(
-        self, texts: ClassTexts, stream: Stream | None, templates: Sequence[str] | None = None
-    ) -> Prototypes:
-        """Return the prototypes of classes that texts describe; `templates` are the default."""
-        return self._texts(texts, stream, templates).prototypes(texts)
 
     def prototypes(
         self, path: Path, label_column: str | None = None, *, of: Stream | None = None
@@ -133,10 +127,7 @@ class Encoders:
         if columns is None and not has_texts(path):
             self._require_texts(path.name)
             self._check_embedded(TEXT_ENCODER, path)
-            found, dimensions, problems = examine_prototypes(path, label_column)
-            if problems or found is None:
-                raise DataError(problems[0])
-            return found, dimensions
+            return require_prototypes(path, label_column)
         if label_column is not None and not has_column(path, label_column):
             label_column = None  # that of the samples
         texts = class_texts(path, text_columns=columns, label_column=label_column)
@@ -159,12 +150,12 @@ class Encoders:
     def texts(self) -> TextEncoder:
         """Return the encoder of texts that are samples, in the same way."""
         name = self._name_of("text") or self.text_encoder or DEFAULT_TEXT
-        templates = (_spec(self.facts.get(ENCODER)) or {}).get("templates")
+        templates = (self._find_known(ENCODER) or {}).get("templates")
         return self._load(ENCODER, TextEncoder(name, templates=templates, cache=self.cache))
 
     def _name_of(self, kind: str) -> str | None:
         """Return the name of the encoder of the samples, None for the default."""
-        known = _spec(self.facts.get(ENCODER))
+        known = self._find_known(ENCODER)
         kinds = {"image": "pictures", "text": "texts"}
         found = None if known is None else known.get("kind", "image")
         if self.model is not None and found != kind:
@@ -176,18 +167,23 @@ class Encoders:
             )
         return self.encoder or (known or {}).get("name")
 
+    def _find_known(self, role: str) -> dict[str, Any] | None:
+        """Return what the training says about an encoder, if it names one."""
+        return _spec(self.facts.get(role))
+
     def _load(self, role: str, encoder: Any) -> Any:
         """Return a loaded encoder, which must be that of the training if there is one."""
         given = getattr(self, role) is not None
-        with name_encoder(role, given=given or _spec(self.facts.get(role)) is None):
+        with name_encoder(role, given=given or self._find_known(role) is None):
             spec = encoder.spec_
         self._agree(role, spec, f"`{role}`" if given else "the one here")
         return encoder
 
-    def _texts(
+    def prototypes_of(
         self, texts: ClassTexts, of: Stream | None, usual: Sequence[str] | None = None
-    ) -> TextEncoder:
-        known = _spec(self.facts.get(TEXT_ENCODER))
+    ) -> Prototypes:
+        """Return the prototypes of classes that texts describe; `usual` are default templates."""
+        known = self._find_known(TEXT_ENCODER)
         if known is None and self.model is not None:
             raise ValueError(
                 f"Texts of classes need the text encoder of the training; {self.model} was fitted "
@@ -202,23 +198,24 @@ class Encoders:
                 templates = NAME_TEMPLATES
         templates = usual if templates is None else templates
         templates = None if templates is None else [*templates]
-        return self._load(TEXT_ENCODER, TextEncoder(name or DEFAULT_TEXT, templates=templates))
+        encoder = TextEncoder(name or DEFAULT_TEXT, templates=templates)
+        return self._load(TEXT_ENCODER, encoder).prototypes(texts)
 
     def _name_for_texts(self) -> str | None:
         """Return the encoder of the samples if it encodes texts too."""
-        spec = _spec(self.facts.get(ENCODER)) or {}
+        spec = self._find_known(ENCODER) or {}
         # The graph of texts of a pair in ONNX has a name of its own.
         is_pair = spec.get("space") is not None and not spec["name"].startswith("onnx:")
         return (self.encoder or spec["name"]) if spec.get("kind") == "text" or is_pair else None
 
     def _check_embedded(self, role: str, source: str | Path) -> None:
         spec = embedded_spec(source)
-        if spec is not None and (self.model is None or _spec(self.facts.get(role))):
+        if spec is not None and (self.model is None or self._find_known(role)):
             self._agree(role, spec, Path(source).name)
 
     def _agree(self, role: str, spec: dict[str, Any], source: str) -> None:
         """Note the encoder of a source, or refuse another one than that of the training."""
-        known = _spec(self.facts.get(role))
+        known = self._find_known(role)
         if known is None:
             self.facts[role] = spec
         elif known["revision"] != spec["revision"]:

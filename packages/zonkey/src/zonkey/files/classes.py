@@ -135,10 +135,17 @@ def read_prototypes(path: str | Path, *, label_column: str | None = None) -> Pro
     Prototypes
         The vectors. Labels are text.
     """
-    prototypes, _, problems = examine_prototypes(path, label_column)
+    return require_prototypes(path, label_column)[0]
+
+
+def require_prototypes(
+    path: str | Path, label_column: str | None = None
+) -> tuple[Prototypes, tuple[str, ...]]:
+    """Return the prototypes of a file and the columns of a table; raise its first problem."""
+    prototypes, columns, problems = examine_prototypes(path, label_column)
     if prototypes is None or problems:
         raise DataError(problems[0])
-    return prototypes
+    return prototypes, columns
 
 
 def examine_prototypes(

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from ..errors import DataError
 from ..labels import as_labels, format_labels, format_value
 from ..prototypes import Prototypes
-from .classes import MOST_LISTED, Samples, cap_lines, examine_prototypes, read_rows
+from .classes import MOST_LISTED, Samples, cap_lines, read_rows, require_prototypes
 from .dataset import Dataset, LazyMatrix, Split, collect_errors
 from .formats import LINES
 from .readers import FOLDER, TABLE_ENDINGS, ending_of, require_existing, stored_arrays
@@ -108,9 +108,7 @@ def load_features(
         labels_key=labels_key,
     )
     samples = read_samples(features, stream)
-    known, columns, problems = examine_prototypes(prototypes, label_column)
-    if problems or known is None:
-        raise DataError(problems[0])
+    known, columns = require_prototypes(prototypes, label_column)
     about = {} if labels is None else {"labels_file": labels.name}
     return dataset_of(
         samples,
