@@ -18,11 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-class Demo(StrEnum):
-    """What is demonstrated."""
-
-    features = "features"
-    pictures = "pictures"
+Demo = StrEnum("Demo", ["features", "pictures"])
 
 
 def demo(

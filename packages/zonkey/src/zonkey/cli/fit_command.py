@@ -23,18 +23,8 @@ _LAST_NUMBER = re.compile(r"\d+$")
 _LONGEST_VALUE = 40  # characters of a parameter that `zonkey fit` prints; `zonkey info` prints all
 
 
-class Preset(StrEnum):
-    """Recipes of models."""
-
-    recommended = "recommended"
-    paper = "paper"
-
-
-class Candidates(StrEnum):
-    """Classes that a model chooses from."""
-
-    unseen = "unseen"
-    all = "all"
+Preset = StrEnum("Preset", ["recommended", "paper"])
+Candidates = StrEnum("Candidates", ["unseen", "all"])
 
 
 def fit(

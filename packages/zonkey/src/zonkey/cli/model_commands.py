@@ -40,19 +40,9 @@ _CANDIDATES = typer.Option(
     "commas between them.",
 )
 _FORMAT = typer.Option("--format", help="Format of standard input.")
+Format = StrEnum("Format", ["csv", "tsv", "jsonl", "parquet", "npz", "npy"])
 # The same list of the library would take long to import.
 EVERY_BASELINE = ("nearest-mean", "ridge", "logistic", "paper")
-
-
-class Format(StrEnum):
-    """Formats of standard input."""
-
-    csv = "csv"
-    tsv = "tsv"
-    jsonl = "jsonl"
-    parquet = "parquet"
-    npz = "npz"
-    npy = "npy"
 
 
 def predict(
@@ -82,7 +72,7 @@ def predict(
     """
     given = options.pass_on(locals())
     with one_line_errors(NOTHING):
-        to = "jsonl" if as_json else format.value
+        to = "jsonl" if as_json else given["format"]
         target = choose_target(output, to)
         given |= {"output": target, "output_format": to, "candidates": candidates or ()}
         with show_progress() as progress:
