@@ -49,11 +49,7 @@ TEXT = typer.Option(
 )
 
 
-class OnError(StrEnum):
-    """What happens to a picture that cannot be read."""
-
-    stop = "raise"
-    skip = "skip"
+OnError = StrEnum("OnError", {"stop": "raise", "skip": "skip"})
 
 
 def pass_on(given: Mapping[str, Any]) -> dict[str, Any]:

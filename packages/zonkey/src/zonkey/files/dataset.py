@@ -206,15 +206,8 @@ class Split:
             classes = as_labels(self.val_classes, "`val_classes`") if len(self.val_classes) else ()
         object.__setattr__(self, "val_classes", _freeze(np.unique(np.array(classes))))
 
-    @property
-    def base(self) -> np.ndarray:
-        """Few-shot name of `train`."""
-        return self.train
-
-    @property
-    def novel(self) -> np.ndarray:
-        """Few-shot name of `test_unseen`."""
-        return self.test_unseen
+    base = property(lambda self: self.train, doc="Few-shot name of `train`.")
+    novel = property(lambda self: self.test_unseen, doc="Few-shot name of `test_unseen`.")
 
     def check(self, labels: np.ndarray) -> None:
         """Check the split against the labels of all samples.
