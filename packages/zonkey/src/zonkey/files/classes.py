@@ -29,7 +29,7 @@ from .readers import (
     require_room,
     stored_arrays,
 )
-from .streams import BadCells, Block, FeatureStream
+from .streams import Block, FeatureStream
 from .tables import LABEL_KEYS, as_features, label_strings, label_vector, pick_features
 
 PROTOTYPE_KEYS = ("prototypes", "matrix", "attributes", "vectors")
@@ -92,7 +92,7 @@ def read_rows(stream: FeatureStream, problems: list[str] | None = None) -> Sampl
     stream = replace(stream, with_labels=True, every_label=True)
     try:
         if problems is not None:
-            stream.bad_cells = BadCells()
+            stream.bad_cells = {}
         blocks = []
         for block in stream:
             if not blocks and stream.total and ending_of(path) not in TEXT_ENDINGS:
@@ -105,9 +105,12 @@ def read_rows(stream: FeatureStream, problems: list[str] | None = None) -> Sampl
         return None
     found = Samples.of(blocks)
     labels = as_labels(found.labels, f"Labels of {path.name}")
-    if problems is not None and stream.bad_cells is not None:
-        kind = f"columns of {path.name} with cells that are not numbers"
-        problems += cap_lines(stream.bad_cells.lines(), kind)
+    if problems is not None and stream.bad_cells:
+        lines = []
+        for error, n in stream.bad_cells.values():
+            more = f" (and {n - 1} more in this column). " if n > 1 else ". "
+            lines.append(more.join(str(error).rsplit(". ", 1)))
+        problems += cap_lines(lines, f"columns of {path.name} with cells that are not numbers")
     return replace(
         found,
         labels=np.where(np.char.strip(labels) == "", "", labels),

@@ -83,26 +83,6 @@ def find_wrong_mark(marks: np.ndarray, file: str, first_row: int) -> str | None:
     )
 
 
-class BadCells:
-    """Bad cells of numbers or labels; keeps the first of each column, counts the others."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, tuple[DataError, int]] = {}
-
-    def add(self, column: str, error: DataError, n: int) -> None:
-        """Count bad cells of a column; `error` describes the first."""
-        first, before = self._found.get(column, (error, 0))
-        self._found[column] = first, before + n
-
-    def lines(self) -> list[str]:
-        """Return one line per column."""
-        found = []
-        for error, n in self._found.values():
-            more = f" (and {n - 1} more in this column). " if n > 1 else ". "
-            found.append(more.join(str(error).rsplit(". ", 1)))
-        return found
-
-
 @dataclass(eq=False)
 class FeatureStream(Wanted):
     """Rows of a file, a folder of parquet files, or standard input, in blocks.
@@ -121,7 +101,8 @@ class FeatureStream(Wanted):
     block: int | None = None  # numbers to hold at a time
     rows: int | None = None  # rows of a block, in place of `block`
     first: int = 0  # number of the first block to yield
-    bad_cells: BadCells | None = None  # where to note them; else the first one is an error
+    # The first bad cell of each column and how many there are, if noted; else the first is an error
+    bad_cells: dict[str, tuple[DataError, int]] | None = None
     with_features: bool = True  # if not, only what stands beside them is read
 
     done: int = field(default=0, init=False)
@@ -215,7 +196,9 @@ class FeatureStream(Wanted):
             raise error_at(*np.argwhere(bad)[0])
         for column in np.flatnonzero(bad.any(axis=0)):
             rows = np.flatnonzero(bad[:, column])
-            self.bad_cells.add(names[column], error_at(int(rows[0]), int(column)), len(rows))
+            first, n = self.bad_cells.get(names[column], (None, 0))
+            first = first or error_at(int(rows[0]), int(column))
+            self.bad_cells[names[column]] = first, n + len(rows)
 
     # Arrays
 
