@@ -27,14 +27,8 @@ from ..streaming.checkpoint import PassCheckpoint, State, pass_of
 from ..streaming.chunks import Chunks
 from ..streaming.reduce import Pass
 from ..streaming.sources import Purpose
-from .fitting_in_memory import (
-    FitInput,
-    adapt_model,
-    fit_paper,
-    fit_recommended,
-    kept_rows,
-    make_model,
-)
+from .fitting_in_memory import FitInput, adapt_model, fit_paper, fit_recommended, make_model
+from .models import kept_rows
 from .progress import Progress, Step
 
 # Passes of each preset, and what follows them

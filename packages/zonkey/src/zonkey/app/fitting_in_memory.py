@@ -21,7 +21,7 @@ from ..labels import format_labels, warn_user
 from ..presets import paper, recommended
 from ..prototypes import Prototypes
 from .inputs import find_spellings
-from .models import FEATURE_NAMES, SAMPLE_NAMES, read_rows
+from .models import FEATURE_NAMES, SAMPLE_NAMES, kept_rows, read_rows
 from .progress import Progress, Step, ignore
 from .sources import (
     ENCODER,
@@ -234,12 +234,6 @@ def fit_recommended(model: Any, X: Any, y: Any, X_val: np.ndarray, y_val: np.nda
     model.fit(X, y, validation=(X_val, y_val))
     # Parameters are chosen: now learn from these samples too, so their classes are seen.
     return model.partial_fit(X_val, y_val).with_candidates(model.candidates)
-
-
-def kept_rows(model: Any) -> list[int]:
-    """Return the rows of the training samples that a model keeps."""
-    reserve = model.state_.reserve if isinstance(model, AnyShotClassifier) else None
-    return [] if reserve is None else reserve.rows.tolist()
 
 
 def name_kept_samples(

@@ -151,6 +151,12 @@ class LoadedModel:
             ) from None
 
 
+def kept_rows(model: Any) -> list[int]:
+    """Return the rows of the training samples that a model keeps."""
+    reserve = getattr(getattr(model, "state_", None), "reserve", None)  # not in all models
+    return [] if reserve is None else reserve.rows.tolist()
+
+
 def read_rows(stream: Stream, doing: str, progress: Progress, *, labeled: bool = False) -> Samples:
     """Read all samples of a source. With `labeled`, those without a label are left out."""
     return Samples.of(watch_blocks(stream, doing, progress), labeled=labeled)
