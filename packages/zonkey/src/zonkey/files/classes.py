@@ -78,11 +78,6 @@ class Samples:
         return cls(X, y, split, tuple(names))
 
 
-def _size_of(path: Path) -> int:
-    files = parquet_files(path) if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files)
-
-
 def read_rows(stream: FeatureStream, problems: list[str] | None = None) -> Samples | None:
     """Read all rows of a table with labels; None if it cannot be used.
 
@@ -96,7 +91,9 @@ def read_rows(stream: FeatureStream, problems: list[str] | None = None) -> Sampl
         blocks = []
         for block in stream:
             if not blocks and stream.total and ending_of(path) not in TEXT_ENDINGS:
-                require_room(path.name, 8 * stream.total * block.X.shape[1], _size_of(path))
+                files = parquet_files(path) if path.is_dir() else [path]
+                n_stored = sum(file.stat().st_size for file in files)
+                require_room(path.name, 8 * stream.total * block.X.shape[1], n_stored)
             blocks.append(block)
     except DataError as error:
         if problems is None:
