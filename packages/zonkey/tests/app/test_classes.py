@@ -48,7 +48,7 @@ def test_two_additions_at_once(model, tmp_path, monkeypatch):
 
     def load_slowly(*arguments, **options):
         loaded = load(*arguments, **options)
-        time.sleep(0.3)  # both would have read the same file
+        time.sleep(0.1)  # both would have read the same file
         return loaded
 
     monkeypatch.setattr(models.LoadedModel, "load", load_slowly)

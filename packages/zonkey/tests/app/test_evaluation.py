@@ -1,7 +1,6 @@
 """Evaluation and explanation of a model file are those of the library."""
 
 import json
-import subprocess
 import sys
 
 import numpy as np
@@ -31,13 +30,11 @@ def record(evaluation):
 
 
 @pytest.mark.parametrize("name", ["model", "paper"])
-def test_evaluate_is_the_library(files, tmp_path, name):
-    path, page = files / f"{name}.zonkey", tmp_path / "page.html"
+def test_evaluate_is_the_library(files, name):
+    path = files / f"{name}.zonkey"
     X = pd.read_csv(files / "test.csv")[FEATURES].to_numpy(np.float32)  # as the file is read
-    found = app.evaluate(path, files / "test.csv", page)
+    found = app.evaluate(path, files / "test.csv")
     assert record(found) == record(zonkey.evaluate(zonkey.load(path), X, TEST))
-    assert page.read_text("utf-8").lower().startswith("<!doctype html>")
-    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
 def test_labels_of_no_class_are_strangers(files, tmp_path):
@@ -83,32 +80,24 @@ def test_baselines(files, tmp_path):
         app.evaluate(files / "model.zonkey", files / "test.csv", baselines=["ridge"])
 
 
-BASELINES = """
-import sys
-from zonkey import app
-app.evaluate(sys.argv[1], sys.argv[2], baselines=["nearest-mean", "ridge", "logistic", "paper"],
-             training=sys.argv[3])
-assert not [name for name in sys.modules if name.startswith("zonkey_lab")]
-"""
-
-
-def test_baselines_need_no_laboratory(files):
-    paths = [files / name for name in ("model.zonkey", "test.csv", "features.parquet")]
-    command = [sys.executable, "-c", BASELINES, *map(str, paths)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+def test_baselines_need_no_laboratory(files, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zonkey_lab", None)  # as if it were not installed
+    paths = [files / name for name in ("model.zonkey", "test.csv")]
+    names = ["nearest-mean", "ridge", "logistic", "paper"]
+    app.evaluate(*paths, baselines=names, training=files / "features.parquet")
 
 
 @pytest.mark.parametrize("name", ["model", "paper"])
 def test_explain_is_the_library(files, tmp_path, name):
     path, source = files / f"{name}.zonkey", files / "test.csv"
     x = pd.read_csv(source)[FEATURES].to_numpy(np.float32)[17]
-    found = app.explain(path, source, 17, tmp_path / "why.png", top=3)
+    plot = tmp_path / "why.png" if name == "model" else None
+    found = app.explain(path, source, 17, plot, top=3)
     assert found.columns == {"id": "17", "label": TEST[17], "file": "b.jpg"}
     same = zonkey.explain(zonkey.load(path), x, k=3)
     same = same.name_samples(dict.fromkeys(range(len(TRAIN)), "a.jpg"))
     assert found.explanation.to_dict() == same.to_dict()
-    assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
+    assert plot is None or plot.read_bytes().startswith(b"\x89PNG")
     with zonkey.config_context(working_memory=1e-3):  # in a later block
         again = app.explain(path, source, 17, top=3)
     assert again.explanation.to_dict() == found.explanation.to_dict()

@@ -1,58 +1,12 @@
-"""Sources and classes that cannot be meant are refused, and the message says what is wrong."""
-
-import re
+"""Parameters from Python, and lists of candidates."""
 
 import pytest
 
-from model_files import done, files, refused
+from model_files import done, files
 from zonkey import app
 from zonkey.errors import Problem
 
 __all__ = ["files"]
-
-REFUSED = {
-    ("fit", "NAMES", "PICTURES"): "CLASSES must be names or descriptions of classes; .* holds "
-    "pictures. Swap SOURCE and CLASSES.",
-    ("classify", "cat,dog", "--classes", "PICTURES"): "--classes must be names .* Swap SOURCE and "
-    "--classes.",
-    ("classify", "PICTURES", "--classes", "PICTURES"): "--classes .* Pass a file of names.",
-    ("fit", "https://x.org/a.zip", "NAMES"): "SOURCE must be on this machine; .* Download it",
-    ("predict", "MODEL", "http://x.org/a.csv"): "SOURCE must be on this machine",
-    ("export", "http://x.org/m.zonkey", "--onnx", "m.onnx"): "MODEL must be on this machine",
-    ("info", "http://x.org/m.zonkey"): "MODEL must be on this machine",
-    ("classes", "list", "http://x.org/m.zonkey"): "MODEL must be on this machine",
-    ("evaluate", "MODEL", "TABLE", "--training", "s3://x/a.csv"): "--training must be on this",
-    ("classify", "PICTURES", "--classes", "https://x.org/c.txt"): "--classes must be on this",
-    ("classes", "add", "MODEL", "--shots", "https://x.org/a.zip"): "--shots must be on this",
-    ("classify", "PICTURES", "--classes", "cat; dog"): "--classes must have commas between names",
-    ("fit", "PICTURES", "cat,dog"): "CLASSES must be a file; got 'cat,dog'. Write the names to",
-    ("predict", "TABLE", "MODEL"): "SOURCE must be pictures or features; .* Swap MODEL and SOURCE",
-    ("predict", "MODEL", "MODEL"): "SOURCE must be pictures or features; .* Pass samples",
-    ("predict", "MODEL", "TABLE", "--encoder", "clip"): "--encoder must be left out for features",
-    ("fit", "TABLE", "TABLE", "--encoder", "clip"): "--encoder must be left out for features",
-    ("fit", "TABLE", "CLASSES", "--id-column", "no"): "--id-column must name columns",
-    ("fit", "CLASSES", "TABLE"): "CLASSES must have one row per class; test.csv has several rows "
-    ".* Swap SOURCE and CLASSES",
-    ("fit", "CLASSES", "TABLE", "--chunks"): "CLASSES must .* Swap SOURCE and CLASSES",
-    ("explain", "MODEL", "TABLE", "--encoder", "clip"): "--encoder must be left out for features",
-    ("evaluate", "MODEL", "TABLE", "--encoder", "clip"): "--encoder must be left out for features",
-    ("classes", "add", "MODEL", "TABLE", "--encoder", "clip"): "--encoder must be left out without",
-}
-
-
-@pytest.mark.parametrize("arguments", REFUSED)
-def test_what_cannot_be_meant(files, tmp_path, arguments):
-    (tmp_path / "pictures").mkdir()
-    (tmp_path / "names.txt").write_text("cat\ndog\n")
-    places = {
-        "PICTURES": tmp_path / "pictures",
-        "NAMES": tmp_path / "names.txt",
-        "MODEL": files / "model.zonkey",
-        "TABLE": files / "test.csv",
-        "CLASSES": files / "prototypes.csv",
-    }
-    line = refused(*(places.get(argument, argument) for argument in arguments))
-    assert re.match(REFUSED[arguments], line), line
 
 
 def test_candidates_with_commas(files):

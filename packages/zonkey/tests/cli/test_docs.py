@@ -14,12 +14,8 @@ def test_the_page_shows_every_command_once():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_page_shows_what_help_prints(name):
+def test_everything_is_described_and_shown(name):
     assert cli_docs.block(name) in PAGE, "stale: run python tools/cli_docs.py"
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_everything_is_described(name):
     command = COMMANDS[name]
     assert command.help, name
     text = " ".join(cli_docs.help_text(name).split())
@@ -35,5 +31,6 @@ def test_everything_is_described(name):
 
 
 def test_a_stale_page_is_noticed():
-    stale = PAGE.replace("--proba ", "--probability ", 1)
-    assert cli_docs.renewed(stale) == PAGE != stale
+    page = cli_docs.block("zonkey predict")
+    stale = page.replace("--proba ", "--probability ", 1)
+    assert cli_docs.renewed(stale) == page != stale

@@ -17,6 +17,7 @@ from model_files import (
     UNSEEN,
     K,
     done,
+    few_simulations,
     files,
     refused,
     samples,
@@ -25,29 +26,23 @@ from model_files import (
 from zonkey import app
 from zonkey.files.classes import read_prototypes
 
-__all__ = ["files"]
+__all__ = ["few_simulations", "files"]
 
 # fit
 
 
 def test_fit_is_the_library(files):
+    prototypes, X = read_prototypes(files / "prototypes.csv"), samples(TEST, 2)
     model = zonkey.load(files / "model.zonkey")
-    prototypes = read_prototypes(files / "prototypes.csv")
     same = zonkey.presets.recommended(prototypes, candidates="unseen").fit(samples(TRAIN, 1), TRAIN)
-    X = samples(TEST, 2)
     np.testing.assert_array_equal(model.decision_function(X), same.decision_function(X))
     assert model.classes_.tolist() == UNSEEN
     assert model.prototypes_.dimension_names == tuple(f"attribute {i}" for i in range(K))
-
-
-def test_fit_of_the_paper_is_the_library(files):
-    model = zonkey.load(files / "paper.zonkey")
-    same = zonkey.presets.paper(
-        read_prototypes(files / "prototypes.csv"), candidates="all", random_state=0
-    ).fit(samples(TRAIN, 1), TRAIN)
-    X = samples(TEST, 2)
-    np.testing.assert_array_equal(model.predict(X), same.predict(X))
-    assert len(model.classes_) == N_SEEN + N_UNSEEN
+    paper = zonkey.load(files / "paper.zonkey")
+    same = zonkey.presets.paper(prototypes, candidates="all", random_state=0)
+    same.fit(samples(TRAIN, 1), TRAIN)
+    np.testing.assert_array_equal(paper.predict(X), same.predict(X))
+    assert len(paper.classes_) == N_SEEN + N_UNSEEN
 
 
 def test_fit_says_what_was_learned(files, tmp_path):
@@ -59,7 +54,13 @@ def test_fit_says_what_was_learned(files, tmp_path):
     assert "Parameter:  kernel: " in text
     assert "(accuracy on held-out classes)" in text
     assert f"Model:      {tmp_path / 'm'} (" in text
-    options = "--notes", "A <test>.", "--license", "CC0", "--json"
+    # Numbers are short, and long values are left out.
+    values = [line.split(": ", 2)[-1] for line in text.splitlines() if "Parameter: " in line]
+    assert all(len(value) <= 40 for value in values)
+    assert all(len(value) <= 9 for value in values if value[0].isdigit())
+    others = [line for line in text.splitlines() if not line.startswith("Columns:")]
+    assert not [line for line in others if FEATURES[0] in line]
+    options = "--notes", "A <test>.", "--license", "CC0", "--json", "--preset", "paper"
     record = json.loads(done("fit", *paths, "-o", tmp_path / "m", *options))
     assert record["seconds"] > 0
     assert (record["notes"], record["license"]) == ("A <test>.", "CC0")
@@ -97,37 +98,25 @@ def test_fit_with_a_column_split(files, tmp_path):
     assert zonkey.load(output)[-1].seen_classes_.tolist() == SEEN
 
 
-@pytest.mark.parametrize("preset", ["recommended", "paper"])
-def test_fit_with_unlabeled_samples(files, tmp_path, preset):
+@pytest.mark.usefixtures("few_simulations")
+def test_fit_with_unlabeled_samples(files, tmp_path):
     table(UNSEEN * 8, 5)[FEATURES].to_csv(tmp_path / "u.csv", index=False)
-    output = tmp_path / "m.zonkey"
-    paths = files / "features.parquet", files / "prototypes.csv"
-    candidates = "unseen" if preset == "recommended" else "all"
-    options = "--unlabeled", tmp_path / "u.csv", "--preset", preset, "--candidates", candidates
-    text = done("fit", *paths, "-o", output, *options)
-    assert "Adapted:    to unlabeled samples\n" in text
+    output, paths = tmp_path / "m.zonkey", (files / "features.parquet", files / "prototypes.csv")
+    options = "--unlabeled", tmp_path / "u.csv", "--candidates", "unseen"
+    assert "Adapted:    to unlabeled samples\n" in done("fit", *paths, "-o", output, *options)
     assert zonkey.model_info(output)["training"]["unlabeled"] == "u.csv"
-    X = samples(TEST, 2)
-    model = zonkey.load(output)
-    without = zonkey.load(files / f"{'model' if preset == 'recommended' else 'paper'}.zonkey")
-    last = model if preset == "recommended" else model[-1]
-    assert last.is_transductive_
-    if preset == "recommended":
-        same = without.adapt(samples(UNSEEN * 8, 5))
-        np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X), atol=1e-5)
+    X, model = samples(TEST, 2), zonkey.load(output)
+    assert model.is_transductive_
+    same = zonkey.load(files / "model.zonkey").adapt(samples(UNSEEN * 8, 5))
+    np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X), atol=1e-5)
 
 
-def test_fit_of_arrays_with_labels_of_their_own(files, tmp_path):
-    np.save(tmp_path / "x.npy", samples(TRAIN, 1))
-    (tmp_path / "y.txt").write_text("\n".join(TRAIN))
-    output = tmp_path / "m.zonkey"
-    labels = "--labels", tmp_path / "y.txt", "--candidates", "unseen"
-    done("fit", tmp_path / "x.npy", files / "prototypes.csv", *labels, "-o", output)
-    X, same = samples(TEST, 2), zonkey.load(files / "model.zonkey")
-    np.testing.assert_array_equal(zonkey.load(output).predict(X), same.predict(X))
+def test_fit_of_some_arrays_of_a_file(files, tmp_path):
     np.savez(tmp_path / "x.npz", a=samples(TRAIN, 1), b=TRAIN, c=np.eye(3))
     keys = "--features-key", "a", "--labels-key", "b", "--candidates", "unseen"
+    output = tmp_path / "m.zonkey"
     done("fit", tmp_path / "x.npz", files / "prototypes.csv", *keys, "-o", output)
+    X, same = samples(TEST, 2), zonkey.load(files / "model.zonkey")
     np.testing.assert_array_equal(zonkey.load(output).predict(X), same.predict(X))
 
 
@@ -174,12 +163,14 @@ def test_predict_from_standard_input_to_standard_output(files):
 
 def test_evaluate(files, tmp_path):
     page = tmp_path / "page.html"
-    for name in ("model", "paper"):
+    for name, options in {"model": (), "paper": ("--html", page)}.items():
         arguments = files / f"{name}.zonkey", files / "test.csv"
-        text = done("evaluate", *arguments, "--html", page)
+        text = done("evaluate", *arguments, *options)
         assert text.startswith(app.evaluate(*arguments).summary() + "\n\nhit@k: ")
-        assert text.endswith(f"\nPage: {page}\n")
+        assert text.endswith(f"\nPage: {page}\n") == bool(options)
         assert ("ECE: mean gap" in text) == (name == "model")
+    assert page.read_text("utf-8").lower().startswith("<!doctype html>")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
 def test_explain(files, tmp_path):

@@ -54,6 +54,34 @@ REFUSED = {
     "fit who.csv prototypes.csv -o x": "or pass --label-column.",
     "fit who.csv prototypes.csv -o x --label-column who --features-key X": "--features-key must be "
     "left out for a table",
+    # What cannot be meant
+    "fit names.txt pictures": "CLASSES must be names or descriptions of classes; pictures holds "
+    "pictures. Swap SOURCE and CLASSES.",
+    "classify cat,dog --classes pictures": "pictures holds pictures. Swap SOURCE and --classes.",
+    "classify pictures --classes pictures": "holds pictures. Pass a file of names.",
+    "fit https://x.org/a.zip names.txt": "SOURCE must be on this machine; got the address of a "
+    "file elsewhere. Download it first, and pass its path.",
+    "predict model.zonkey http://x.org/a.csv": "SOURCE must be on this machine",
+    "export http://x.org/m.zonkey --onnx m.onnx": "MODEL must be on this machine",
+    "info http://x.org/m.zonkey": "MODEL must be on this machine",
+    "classes list http://x.org/m.zonkey": "MODEL must be on this machine",
+    "evaluate model.zonkey test.csv --training s3://x/a.csv": "--training must be on this machine",
+    "classify pictures --classes https://x.org/c.txt": "--classes must be on this machine",
+    "classes add model.zonkey --shots https://x.org/a.zip": "--shots must be on this machine",
+    "classify pictures --classes cat;dog": "--classes must have commas between names",
+    "fit pictures cat,dog": "CLASSES must be a file; got 'cat,dog'. Write the names to",
+    "predict test.csv model.zonkey": "SOURCE must be pictures or features; model.zonkey is a model "
+    "file. Swap MODEL and SOURCE",
+    "predict model.zonkey model.zonkey": "model.zonkey is a model file. Pass samples",
+    "predict model.zonkey test.csv --encoder clip": "--encoder must be left out for features",
+    "explain model.zonkey test.csv --encoder clip": "--encoder must be left out for features",
+    "evaluate model.zonkey test.csv --encoder clip": "--encoder must be left out for features",
+    "fit test.csv test.csv --encoder clip": "--encoder must be left out for features",
+    "fit test.csv prototypes.csv --id-column no": "--id-column must name columns",
+    "fit prototypes.csv test.csv": "CLASSES must have one row per class; test.csv has several rows "
+    "of a class, and prototypes.csv has one of each. Swap SOURCE and CLASSES",
+    "fit prototypes.csv test.csv --chunks": "one row per class; test.csv has several rows",
+    "classes add model.zonkey test.csv --encoder clip": "--encoder must be left out without",
 }
 
 
@@ -75,6 +103,8 @@ def odd(files, tmp_path_factory):
     for name, content in tables.items():
         content.to_csv(folder / f"{name}.csv", index=False)
     np.save(folder / "x.npy", np.eye(7))
+    (folder / "pictures").mkdir()
+    (folder / "names.txt").write_text("cat\ndog\n")
     model = (files / "model.zonkey").read_bytes()
     (folder / "m.zonkey").write_bytes(model)
     (folder / "cut.zonkey").write_bytes(model[:5000])

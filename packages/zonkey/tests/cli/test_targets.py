@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,33 +12,42 @@ from model_files import FEATURES, TRAIN, done, files, refused, table
 __all__ = ["files"]
 
 
-def commands(files, target):
-    """Return every command that writes a file, with its option, for each file that it reads."""
-    model, test = files / "model.zonkey", files / "test.csv"
-    features, prototypes = files / "features.parquet", files / "prototypes.csv"
-    fit = "fit", features, prototypes, "--unlabeled", test
-    return {
-        "fit": ((*fit, "-o", target), (features, prototypes, test)),
-        "predict": (("predict", model, test, "-o", target), (test,)),
-        "evaluate": (("evaluate", model, test, "--html", target), (model, test)),
-        "info": (("info", model, "--card", target), (model,)),
-        "export": (("export", model, "--onnx", target), (model,)),
-        "classes add": (("classes", "add", model, prototypes, "--shots", test, "-o", target),
-                        (prototypes, test)),
-    }  # fmt: skip
+COMMANDS = {  # that write a file -> arguments, and the files that they read
+    "fit": (
+        "fit features.parquet prototypes.csv --unlabeled test.csv -o",
+        ("features.parquet", "prototypes.csv", "test.csv"),
+    ),
+    "predict": ("predict model.zonkey test.csv -o", ("test.csv",)),
+    "evaluate": ("evaluate model.zonkey test.csv --html", ("model.zonkey", "test.csv")),
+    "info": ("info model.zonkey --card", ("model.zonkey",)),
+    "export": ("export model.zonkey --onnx", ("model.zonkey",)),
+    "classes add": (
+        "classes add model.zonkey prototypes.csv --shots test.csv -o",
+        ("prototypes.csv", "test.csv"),
+    ),
+}
 
 
-NAMES = ["fit", "predict", "evaluate", "info", "export", "classes add"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_no_command_overwrites_what_it_reads(files, name):
-    _, inputs = commands(files, "")[name]
-    for path in inputs:
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_command_overwrites_what_it_reads(files, monkeypatch, name):
+    monkeypatch.chdir(files)
+    arguments, inputs = COMMANDS[name]
+    for path in map(Path, inputs):
         before = path.read_bytes()
-        arguments, _ = commands(files, path)[name]
-        assert f"must not be a file to read from; {path} is one" in refused(*arguments)
+        line = refused(*arguments.split(), path)
+        assert f"must not be a file to read from; {path} is one" in line
         assert path.read_bytes() == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes with a name")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_devices_stay(files, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(files)
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    line = refused(*COMMANDS[name][0].split(), pipe)
+    assert f"{pipe} is a device or a pipe" in line
+    assert pipe.is_fifo()
 
 
 def test_a_picture_is_not_written_over_the_model(files, tmp_path):
@@ -56,16 +66,6 @@ def test_a_link_to_an_input_is_that_input(files, tmp_path):
     line = refused("predict", files / "model.zonkey", files / "test.csv", "-o", link)
     assert "must not be a file to read from" in line
     assert link.is_symlink()
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes with a name")
-@pytest.mark.parametrize("name", NAMES)
-def test_devices_stay(files, tmp_path, name):
-    pipe = tmp_path / "pipe.csv"
-    os.mkfifo(pipe)
-    line = refused(*commands(files, pipe)[name][0])
-    assert f"{pipe} is a device or a pipe" in line
-    assert pipe.is_fifo()
 
 
 def test_a_text_that_begins_late_is_no_feature(files, tmp_path):

@@ -9,12 +9,14 @@ import pandas as pd
 import pytest
 
 import zonkey
-from model_files import zonkey_does
+from model_files import few_simulations, zonkey_does
 from zonkey import app
 from zonkey.encoders import TextEncoder
 from zonkey.files.own import load_features
 
 pytest.importorskip("onnxruntime")
+
+__all__ = ["few_simulations"]
 
 SAID = {
     "lost card": ["I lost my card", "my card was stolen", "where is my card? I cannot find it"],
@@ -91,6 +93,7 @@ def test_labels_of_texts_are_compared(made):
     assert "Labels of SOURCE agree with 100.0 % of 4 predictions." in found.stderr
 
 
+@pytest.mark.usefixtures("few_simulations")
 def test_shots_and_adapt_and_a_saved_model(made, tmp_path):
     model = tmp_path / "m.zonkey"
     shots = "--shots", made / "train.csv", "--save", model, "--adapt", "--reject-below", "0"
@@ -102,6 +105,11 @@ def test_shots_and_adapt_and_a_saved_model(made, tmp_path):
     assert pd.read_csv(BytesIO(found.stdout.encode()))["predicted"].tolist() == [*NEW]
     again = run("predict", model, made / "said.csv")
     assert again == found.stdout
+    # Of two columns of text, that of the samples holds the shots.
+    shots = [(text, "new", label) for label, texts in SAID.items() for text in texts]
+    pd.DataFrame(shots, columns=["said", "note", "label"]).to_csv(tmp_path / "s.csv", index=False)
+    said = run("classify", made / "said.csv", "--shots", tmp_path / "s.csv")
+    assert pd.read_csv(StringIO(said))["predicted"].tolist() == [*NEW]
 
 
 def test_the_least_probability_of_an_answer(made):
@@ -165,9 +173,7 @@ def test_labels_are_names_if_no_classes_are_given(made, tmp_path):
     run("fit", made / "train.csv", "-o", tmp_path / "m.zonkey")
     model, same = zonkey.load(tmp_path / "m.zonkey"), zonkey.load(made / "m.zonkey")
     np.testing.assert_allclose(model.prototypes_.matrix, same.prototypes_.matrix, atol=1e-6)
-
-
-def test_features_without_classes_have_no_prototypes(made, tmp_path):
+    # Those of features are none.
     run("fit", made / "features.csv", "-o", tmp_path / "m.zonkey")
     model = zonkey.load(tmp_path / "m.zonkey")
     assert model.prototypes_ is None
@@ -235,36 +241,30 @@ def test_long_and_blank_texts_are_told(made, tmp_path):
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (
-            "predict {}/m.zonkey {}/new.csv --text-column story",
-            "--text-column must name the column of texts of new.csv; got 'story'",
-        ),
-        ("fit {}/lines.txt {}/names.txt", "Texts need labels; the lines of lines.txt have none."),
-        ("fit {}/train.csv --feature-columns text", "--feature-columns must be left out for texts"),
-        ("fit {}/train.csv --chunks", "--chunks must be left out for texts"),
-        ("fit {}/features.csv --chunks", "--chunks needs a file of classes"),
-        ("fit {}/features.csv --preset paper", "--preset paper needs prototypes; features.csv has"),
-        (
-            "fit {}/features.csv --encoder minilm-l6",
-            "--encoder must be left out for features; {}/features.csv holds no pictures or texts.",
-        ),
-        ("fit {}/train.csv --encoder efficientnet-lite0", "--encoder must encode texts;"),
-        ("classify {}/lines.txt", "--classes must be named; got none. Pass --classes or --shots."),
-        (
-            "classify {}/new.csv --classes a,b --label-column story",
-            "--label-column must name a column of new.csv; got 'story'",
-        ),
-        ("embed {}/said.csv --label-column said -o x.npz", "Or pass --classes for one vector per"),
-        ("evaluate {}/m.zonkey {}/said.csv", "must have a column of labels"),
-        ("predict {}/m.zonkey {}/new.csv --reject-below 2", "less than or equal to 1"),
-    ],
-)
-def test_refused(made, tmp_path, monkeypatch, arguments, words):
+REFUSED = {
+    "predict {}/m.zonkey {}/new.csv --text-column story": "--text-column must name the column of "
+    "texts of new.csv; got 'story'",
+    "fit {}/lines.txt {}/names.txt": "Texts need labels; the lines of lines.txt have none.",
+    "fit {}/train.csv --feature-columns text": "--feature-columns must be left out for texts",
+    "fit {}/train.csv --chunks": "--chunks must be left out for texts",
+    "fit {}/features.csv --chunks": "--chunks needs a file of classes",
+    "fit {}/features.csv --preset paper": "--preset paper needs prototypes; features.csv has",
+    "fit {}/features.csv --encoder minilm-l6": "--encoder must be left out for features; "
+    "{}/features.csv holds no pictures or texts.",
+    "fit {}/train.csv --encoder efficientnet-lite0": "--encoder must encode texts;",
+    "classify {}/lines.txt": "--classes must be named; got none. Pass --classes or --shots.",
+    "classify {}/new.csv --classes a,b --label-column story": "--label-column must name a column "
+    "of new.csv; got 'story'",
+    "embed {}/said.csv --label-column said -o x.npz": "Or pass --classes for one vector per",
+    "evaluate {}/m.zonkey {}/said.csv": "must have a column of labels",
+    "predict {}/m.zonkey {}/new.csv --reject-below 2": "less than or equal to 1",
+}
+
+
+@pytest.mark.parametrize("arguments", REFUSED)
+def test_refused(made, tmp_path, monkeypatch, arguments):
     monkeypatch.chdir(tmp_path)
     found = zonkey_does(*arguments.replace("{}", str(made)).split())
     assert found.exit_code == 2
-    assert words.replace("{}", str(made)) in found.stderr
+    assert REFUSED[arguments].replace("{}", str(made)) in found.stderr
     assert not [*tmp_path.iterdir()]

@@ -5,9 +5,10 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refusal
 
 from zonkey import Prototypes, config_context
-from zonkey.files.dataset import DataError, Dataset, LazyMatrix, Split
+from zonkey.files.dataset import Dataset, LazyMatrix, Split
 
 LABELS = ["zebra", "ass", "horse", "ass", "horse", "zebra", "ass"]
 CLASSES = ["ass", "horse", "zebra"]
@@ -22,14 +23,6 @@ PARTS = {"train": [1, 2, 3], "test_seen": [4, 6], "test_unseen": [0, 5], "query"
 def make(name="stripes", features=X, labels=LABELS, prototypes=SPACES, parts=PARTS, **keywords):
     split = Split(**{"val_classes": ["ass"], "name": "by hand", **parts})
     return Dataset(name, features, labels, prototypes, split, **keywords)
-
-
-def refusal(call, *arguments, **keywords):
-    """Return the one line that a call is refused with."""
-    with pytest.raises(DataError) as error:
-        call(*arguments, **keywords)
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 def changed(mapping, **changes):
@@ -75,12 +68,6 @@ def test_prototypes_of_one_space_may_come_in_any_form_and_so_may_those_of_severa
     assert data.prototypes == Prototypes(CLASSES, [[0.0, 0.5], [0.0, 1.0], [1.0, 1.0]])
     among_others = make(prototypes={"words": WORDS, "other": prototypes})
     assert among_others.prototypes_of("other") == data.prototypes
-
-
-def test_an_unknown_space_is_refused_with_those_that_are_known():
-    assert refusal(make().prototypes_of, "glove") == (
-        "`space` must be one of 'attributes', 'words'; got 'glove'. See the attribute `spaces`."
-    )
 
 
 def test_labels_may_be_whole_numbers():
@@ -139,32 +126,24 @@ def test_features_are_read_when_they_are_first_used():
     assert len(n_calls) == 1
 
 
-def test_features_and_labels_of_different_number_are_refused():
-    assert refusal(make, labels=LABELS[:-1]) == (
-        "Features need one label per row; memory has 7 rows and 4 columns, and there are 6 labels. "
-        "Check that both come from the same run."
-    )
-
-
-def test_features_that_were_transposed_are_named_as_such():
-    assert refusal(make, features=X.T) == (
-        "Features need one label per row; memory has 4 rows and 7 columns, and there are 7 labels. "
-        "The features look transposed: save X.T, so that samples are rows."
-    )
-
-
-def test_a_class_without_a_prototype_is_named_in_any_space():
-    few = {name: STRIPES[name] for name in ("ass", "horse")}
-    for prototypes in (few, {"attributes": STRIPES, "few": few}):
-        assert refusal(make, prototypes=prototypes) == (
-            "No prototype for the class 'zebra'; every label needs one of the 2 known: 'ass', "
-            "'horse'. Add the missing rows to the prototypes or drop those samples."
-        )
+FEW = {name: STRIPES[name] for name in ("ass", "horse")}
 
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
+        (
+            {"labels": LABELS[:-1]},
+            "Features need one label per row; memory has 7 rows and 4 columns, and there are 6 "
+            "labels. Check that both come from the same run.",
+        ),
+        ({"features": X.T}, "The features look transposed: save X.T, so that samples are rows."),
+        (
+            {"prototypes": FEW},
+            "No prototype for the class 'zebra'; every label needs one of the 2 known: 'ass', "
+            "'horse'. Add the missing rows to the prototypes or drop those samples.",
+        ),
+        ({"prototypes": {"attributes": STRIPES, "few": FEW}}, "No prototype for the class 'zebra'"),
         ({"features": X[0]}, "Features must be a matrix"),
         ({"features": X[..., None]}, "Features must be a matrix"),
         ({"labels": [*LABELS[:-1], None]}, "Labels must be all strings or all numbers"),
@@ -179,14 +158,16 @@ def test_a_class_without_a_prototype_is_named_in_any_space():
         ({"prototypes": changed(STRIPES, zebra=[1.0, np.inf])}, "Prototypes must be finite"),
         ({"prototypes": pd.DataFrame({"name": CLASSES})}, "use frame.set_index"),
         ({"parts": changed(PARTS, train=[1, 2, 7])}, "positions from 0 to 6; got 7"),
-        ({"parts": changed(PARTS, train=[1, 2, 4])}, "must not share samples"),
-        ({"parts": changed(PARTS, test_unseen=[3, 5], train=[1, 2])}, "'ass' are in `train`"),
-        ({"parts": changed(PARTS, val_classes=["zebra"])}, "Validation classes must be seen"),
-        ({"parts": changed(PARTS, query=[1])}, "Queries must be in `test_unseen`"),
     ],
 )
 def test_whatever_is_wrong_is_refused_in_one_line_when_the_data_set_is_made(wrong, words):
     assert words in refusal(make, **wrong)
+
+
+def test_an_unknown_space_is_refused_with_those_that_are_known():
+    assert refusal(make().prototypes_of, "glove") == (
+        "`space` must be one of 'attributes', 'words'; got 'glove'. See the attribute `spaces`."
+    )
 
 
 def _with(array, position, value):
@@ -232,6 +213,8 @@ def test_the_hash_changes_with_any_content(changes):
         {"features": np.asfortranarray(X)},
         {"features": LazyMatrix.of(X, "stripes.npy")},
         {"labels": pd.Series(LABELS, index=range(7, 0, -1))},
+        {"labels": np.array(LABELS, dtype="U9")},  # room for longer labels
+        {"prototypes": changed(SPACES, words=Prototypes(WORDS.labels.astype("U9"), VECTORS))},
         {"prototypes": changed(SPACES, attributes=dict(reversed(STRIPES.items())))},
     ],
 )
@@ -272,26 +255,9 @@ def test_the_record_is_ready_for_json_and_counts_right():
     assert len(data.sha256) == 64
 
 
-def small(labels=("a", "b"), features=None, **more):
-    features = np.eye(2) if features is None else features
-    prototypes = {label: [float(i), 1.0] for i, label in enumerate(labels)}
-    return Dataset("small", features, list(labels), prototypes, Split([0], [1]), **more)
-
-
-def test_room_for_longer_labels_does_not_change_the_hash():
-    wide = Dataset(
-        "wide",
-        np.eye(2),
-        np.array(["a", "b"], dtype="U9"),
-        Prototypes(np.array(["a", "b"], dtype="U7"), [[0.0, 1.0], [1.0, 1.0]]),
-        Split([0], [1]),
-    )
-    assert wide.sha256 == small().sha256
-
-
 @pytest.mark.parametrize("name", ["split", "name", "about", "_labels", "seen_classes", "more"])
 def test_nothing_can_be_set_or_deleted(name):
-    data = small()
+    data = make()
     with pytest.raises(AttributeError, match="never changes"):
         setattr(data, name, None)
     with pytest.raises(AttributeError, match="never changes"):
@@ -301,9 +267,9 @@ def test_nothing_can_be_set_or_deleted(name):
 
 
 def test_copies_are_the_data_set_itself_and_pickles_its_equal():
-    data = small(class_names={"a": "an A"}, license="free", about={"file": "x"})
+    data = make(class_names={"ass": "an A"}, license="free", about={"file": "x"})
     assert copy.copy(data) is copy.deepcopy(data) is data
     again = pickle.loads(pickle.dumps(data))
     assert again.record() == data.record()
-    assert again.name_of("a") == "an A"
+    assert again.name_of("ass") == "an A"
     np.testing.assert_array_equal(again.X, data.X)

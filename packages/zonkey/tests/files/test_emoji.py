@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from refusals import refusal
 
 from zonkey.files.dataset import DataError
 from zonkey.files.emoji import DRAWN_STYLES, load_emoji
@@ -128,24 +129,19 @@ def test_the_two_semantic_spaces_differ_and_hold_vectors_of_unit_length(data):
     assert cosines.mean() > 0.5  # they describe the same classes
 
 
-def test_either_space_may_come_first(data):
-    named = load_emoji(space="name")
-    assert named.spaces == ("name", "text")
-    assert named.prototypes == data.prototypes_of("name")
-    assert named.prototypes_of("text") == data.prototypes
-
-
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
         ({"split": "one-shot"}, '`split` must be "zero-shot" or "few-shot"; got \'one-shot\'.'),
         ({"space": "glove"}, '`space` must be "text" or "name"; got \'glove\'.'),
+        (
+            {"features": "vgg"},
+            "`features` must be one of efficientnet-lite0, simple-cnn; got 'vgg'.",
+        ),
     ],
 )
 def test_what_is_not_offered_is_refused_in_one_line(arguments, line):
-    with pytest.raises(DataError) as error:
-        load_emoji(**arguments)
-    assert str(error.value) == line
+    assert refusal(load_emoji, **arguments) == line
 
 
 def test_features_are_principal_components_of_the_training_pictures_only(data):
@@ -190,23 +186,16 @@ def test_places_on_the_sheet_run_row_by_row_within_its_decoded_size(data, sheet,
     assert (pixels[-48:, 16 * 48 + 16 :] > 250).all()  # past the last class the sheet is white
 
 
-def test_every_class_has_a_thumbnail_that_is_not_blank(data, sheet):
-    _, pixels = sheet
-    for name in data.groups:
-        picture = data.thumbnail(name)
-        assert picture.shape == (48, 48, 3)
-        assert picture.std() > 5, name
-    left, top = data.place("zebra")
-    np.testing.assert_array_equal(data.thumbnail("zebra"), pixels[top : top + 48, left : left + 48])
-    assert picture.dtype == np.uint8
-    assert not picture.flags.writeable
-
-
-def test_every_class_is_drawn_by_three_artists(data):
+def test_every_class_is_drawn_by_three_artists(data, sheet):
     for name in data.groups:
         drawn = [data.thumbnail(name, style) for style in DRAWN_STYLES]
         assert {picture.shape for picture in drawn} == {(48, 48, 3)}
         assert min(picture.std() for picture in drawn) > 2, name  # some are nearly white
+        assert data.thumbnail(name).std() > 5, name
+    left, top = data.place("zebra")
+    shown = data.thumbnail("zebra")
+    np.testing.assert_array_equal(shown, sheet[1][top : top + 48, left : left + 48])
+    assert (shown.dtype, shown.flags.writeable) == (np.uint8, False)
     with pytest.raises(DataError, match=r"`style` must be one of .*; got 'fluent-3d'"):
         data.thumbnail("zebra", "fluent-3d")
 
@@ -216,16 +205,15 @@ def test_pictures_of_other_artists_belong_to_their_labels(data, style):
     for channel, color in enumerate(("red", "green", "blue")):
         assert data.thumbnail(f"{color} circle", style)[24, 24].argmax() == channel
     # A picture is more like its own class than like the others in another style.
-    names = list(data.groups)
+    names = [*data.groups][::4]
     own, other = (
         np.stack([data.thumbnail(name, s) for name in names]).reshape(len(names), -1) / 255.0
         for s in (style, "fluent-flat")
     )
     own, other = (A - A.mean(axis=1, keepdims=True) for A in (own, other))
     own, other = (A / np.linalg.norm(A, axis=1, keepdims=True) for A in (own, other))
-    assert (
-        np.argmax(own @ other.T, axis=1) == np.arange(len(names))
-    ).mean() > 0.15  # chance is 0.001
+    share = (np.argmax(own @ other.T, axis=1) == np.arange(len(names))).mean()
+    assert share > 0.25  # chance is 0.003
 
 
 def test_what_is_embedded_is_small():
@@ -287,58 +275,41 @@ def test_the_file_says_what_it_was_built_with(arrays, sources):
     assert arrays["style_names"].tolist() == list(sources.STYLES)
 
 
-@pytest.mark.parametrize(
-    ("character", "code"),
-    [
-        ("\N{ZEBRA FACE}", "1f993"),
-        ("\N{COPYRIGHT SIGN}", "00a9"),
-        ("\N{HEAVY BLACK HEART}\ufe0f", "2764"),
-        ("#\ufe0f\u20e3", "0023-20e3"),
-        ("\U0001f441\ufe0f\u200d\U0001f5e8\ufe0f", "1f441-200d-1f5e8"),
-    ],
-)
-def test_a_code_lists_the_code_points_without_variation_selectors(sources, character, code):
-    assert sources._code(character) == code
-
-
-def test_pictures_are_found_by_code_whether_or_not_the_file_says_the_selector(sources, tmp_path):
+def test_a_code_lists_the_code_points_without_variation_selectors(sources, tmp_path):
+    for character, code in {
+        "\N{ZEBRA FACE}": "1f993",
+        "\N{COPYRIGHT SIGN}": "00a9",
+        "\N{HEAVY BLACK HEART}\ufe0f": "2764",
+        "#\ufe0f\u20e3": "0023-20e3",
+        "\U0001f441\ufe0f\u200d\U0001f5e8\ufe0f": "1f441-200d-1f5e8",
+    }.items():
+        assert sources._code(character) == code
+    # Files of pictures may have the selectors in their names.
     names = ["1f993.svg", "2764-fe0f.png", "1f441-fe0f-200d-1f5e8-fe0f.png", "00a9.png"]
     for name in names:
         (tmp_path / name).touch()
-    assert sources._pictures(tmp_path) == {
-        code: tmp_path / name
-        for code, name in zip(["1f993", "2764", "1f441-200d-1f5e8", "00a9"], names, strict=True)
-    }
+    codes = "1f993", "2764", "1f441-200d-1f5e8", "00a9"
+    expected = {code: tmp_path / name for code, name in zip(codes, names, strict=True)}
+    assert sources._pictures(tmp_path) == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "code", "is_variant"),
-    [
-        ("zebra", "1f993", False),
-        ("flag Norway", "1f1f3-1f1f4", True),
-        ("black flag", "1f3f4", False),
-        ("pirate flag", "1f3f4-200d-2620", False),
-        ("keycap 7", "0037-20e3", True),
-        ("A button (blood type)", "1f170", True),
-        ("input numbers", "1f522", True),
-        ("SOON arrow", "1f51c", True),
-        ("right arrow", "27a1", False),
-        ("anything by its code", "1f46e-200d-2642", True),
-        ("anything by its code", "1f46e-200d-2640", True),
-        ("anything by its code", "1f46e-200d-2695", False),
-        ("man health worker", "1f468-200d-2695", True),
-        ("woman health worker", "1f469-200d-2695", True),
-        ("man juggling", "1f939", True),
-        ("health worker", "1f9d1-200d-2695", False),
-        ("person juggling", "1f939", False),
-        ("woman dancing", "1f483", False),
-        ("man", "1f468", False),
-        ("mango", "1f96d", False),
-    ],
-)
-def test_a_variant_is_known_by_its_name_or_its_code(sources, name, code, is_variant):
-    names = {"health worker", "person juggling", "man dancing", "go", name}
-    assert sources._is_variant(code, name, names) is is_variant
+VARIANTS = {
+    True: "flag Norway: 1f1f3-1f1f4, keycap 7: 0037-20e3, A button (blood type): 1f170, "
+    "input numbers: 1f522, SOON arrow: 1f51c, anything by its code: 1f46e-200d-2642, "
+    "anything by its code: 1f46e-200d-2640, man health worker: 1f468-200d-2695, "
+    "woman health worker: 1f469-200d-2695, man juggling: 1f939",
+    False: "zebra: 1f993, black flag: 1f3f4, pirate flag: 1f3f4-200d-2620, right arrow: 27a1, "
+    "anything by its code: 1f46e-200d-2695, health worker: 1f9d1-200d-2695, "
+    "person juggling: 1f939, woman dancing: 1f483, man: 1f468, mango: 1f96d",
+}
+
+
+@pytest.mark.parametrize("is_variant", VARIANTS)
+def test_a_variant_is_known_by_its_name_or_its_code(sources, is_variant):
+    for row in VARIANTS[is_variant].split(", "):
+        name, code = row.split(": ")
+        names = {"health worker", "person juggling", "man dancing", "go", name}
+        assert sources._is_variant(code, name, names) is is_variant, row
 
 
 def pack(cache, name):
@@ -373,13 +344,15 @@ def test_a_package_of_the_right_hash_is_unpacked_once(sources, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("split", ["zero-shot", "few-shot"])
-def test_a_pickle_is_loaded_from_the_package_again(split):
-    data = load_emoji(split=split, space="name")
-    text = pickle.dumps(data)
+def test_a_pickle_is_loaded_from_the_package_again(data, split):
+    named = load_emoji(split=split, space="name")
+    text = pickle.dumps(named)
     assert len(text) < 1000
     again = pickle.loads(text)
-    assert again.record() == data.record()
-    assert again.spaces == ("name", "text")
+    assert again.record() == named.record()
+    assert again.spaces == named.spaces == ("name", "text")
+    assert named.prototypes == data.prototypes_of("name")
+    assert named.prototypes_of("text") == data.prototypes
 
 
 def test_features_of_the_simple_network(data):
@@ -390,8 +363,6 @@ def test_features_of_the_simple_network(data):
     assert "four convolutional blocks" in other.about["features"]
     again = pickle.loads(pickle.dumps(other))
     assert np.array_equal(again.X, other.X)
-    with pytest.raises(DataError, match="`features` must be one of efficientnet-lite0, simple-cnn"):
-        load_emoji(features="resnet")
 
 
 def test_the_simple_network_knows_novel_classes():

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from refusals import refusal
 from scipy.sparse import csr_array
 
 from zonkey.files.check import check_files
 from zonkey.files.classes import read_prototypes
 from zonkey.files.dataset import DataError, Dataset, Split
 from zonkey.files.own import load_features
-from zonkey.files.tables import read_features
 
 X = np.random.default_rng(0).normal(size=(4, 2))
 Y = ["horse", "horse", "tiger", "tiger"]
@@ -24,13 +24,6 @@ def words(tmp_path):
     path = tmp_path / "words.csv"
     path.write_text("class,stripes,mane\nhorse,0,1\ntiger,1,0\nzebra,1,1\n")
     return path
-
-
-def refusal(call, *arguments, **keywords):
-    """Return the one line that a call is refused with."""
-    with pytest.raises(DataError, match=r"\A[^\n]+[.?]\Z") as caught:
-        call(*arguments, **keywords)
-    return str(caught.value)
 
 
 # Labels in one spelling, and messages of bounded length
@@ -87,24 +80,6 @@ def test_values_of_an_unusual_size_are_told(tmp_path, words, factor):
     assert "p.json: Prototypes must have values of a usual size" in refusal(
         read_prototypes, prototypes
     )
-
-
-# Tensors
-
-
-@pytest.mark.parametrize("content", [Y, tuple(Y), "horse", {"features": Y}], ids=str)
-def test_text_in_place_of_tensors_is_told(tmp_path, content):
-    torch.save(content, tmp_path / "x.pt")
-    assert "Features must be real numbers" in refusal(read_features, tmp_path / "x.pt")
-    assert "x.pt holds text" in refusal(read_features, tmp_path / "x.pt")
-
-
-@pytest.mark.parametrize("labels", [Y, tuple(Y)], ids=["list", "tuple"])
-def test_lists_of_text_are_labels(tmp_path, words, labels):
-    torch.save({"features": torch.tensor(X), "labels": labels}, tmp_path / "x.pt")
-    assert load_features(tmp_path / "x.pt", words).y.tolist() == Y
-    torch.save((torch.tensor(X, requires_grad=True), labels), tmp_path / "x.pt")
-    assert load_features(tmp_path / "x.pt", words).y.tolist() == Y
 
 
 # Arrays in memory

@@ -1,9 +1,9 @@
 """Files as chunks: the same samples in every format, resumed without reading what is done."""
 
-import json
 import os
 import sys
 import warnings
+from functools import partial
 
 import h5py
 import numpy as np
@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow.parquet as parquet
 import pytest
 import zarr
+from data_files import KINDS, save_samples
 
 from zonkey import Chunks, Moments, StorageError
 from zonkey.encoders.collection import is_pictures
@@ -33,82 +34,11 @@ def frame():
     return pd.DataFrame(X, columns=NAMES).assign(label=Y, split=MARKS)
 
 
-def save_npy(folder):
-    np.save(folder / "x.npy", X)
-    np.save(folder / "y.npy", Y)
-    return folder / "x.npy", folder / "y.npy"
+def save(kind, folder, marks=MARKS):
+    return save_samples(kind, folder, X, Y, split=marks)
 
 
-def save_npz(folder):
-    np.savez_compressed(folder / "x.npz", features=X, labels=Y, split=MARKS)
-    return (folder / "x.npz",)
-
-
-def save_h5(folder):
-    with h5py.File(folder / "x.h5", "w") as file:
-        file["features"], file["labels"] = X, Y.astype("S")
-        file["split"] = MARKS.astype(object)
-    return (folder / "x.h5",)
-
-
-def save_zarr(folder, store="x.zarr"):
-    group = zarr.open_group(folder / store if isinstance(store, str) else store, mode="w")
-    group.create_array("features", data=X, chunks=(7, D))
-    group.create_array("labels", data=Y.astype(np.dtypes.StringDType()))
-    group.create_array("split", data=MARKS.astype(np.dtypes.StringDType()))
-    return (folder / "x.zarr",)
-
-
-def save_zarr_zip(folder):
-    with zarr.storage.ZipStore(folder / "x.zarr.zip", mode="w") as store:
-        save_zarr(folder, store)
-    return (folder / "x.zarr.zip",)
-
-
-def save_bare_zarr(folder):
-    zarr.create_array(folder / "bare.zarr", data=X, chunks=(9, D))
-    (folder / "y.txt").write_text("\n".join(Y))
-    return folder / "bare.zarr", folder / "y.txt"
-
-
-def save_csv(folder):
-    frame().to_csv(folder / "x.csv", index=False)
-    return (folder / "x.csv",)
-
-
-def save_tsv(folder):
-    frame().to_csv(folder / "x.tsv", index=False, sep="\t")
-    return (folder / "x.tsv",)
-
-
-def save_jsonl(folder):
-    rows = zip(X.tolist(), Y.tolist(), MARKS.tolist(), strict=True)
-    lines = [json.dumps({"features": x, "label": y, "split": mark}) for x, y, mark in rows]
-    (folder / "x.jsonl").write_text("\n".join(lines))
-    return (folder / "x.jsonl",)
-
-
-def save_parquet(folder):
-    frame().to_parquet(folder / "x.parquet", row_group_size=20)
-    return (folder / "x.parquet",)
-
-
-def save_folder(folder):
-    (folder / "parts").mkdir()
-    for name, rows in (("b", slice(17, 40)), ("a", slice(0, 17)), ("c", slice(40, N))):
-        frame()[rows].to_parquet(folder / "parts" / f"{name}.parquet", row_group_size=11)
-    (folder / "parts" / "_SUCCESS").write_text("")
-    return (folder / "parts",)
-
-
-SAVERS = {
-    function.__name__.removeprefix("save_"): function
-    for function in (
-        save_npy, save_npz, save_h5, save_zarr, save_zarr_zip, save_bare_zarr, save_csv, save_tsv,
-        save_jsonl, save_parquet, save_folder,
-    )
-}  # fmt: skip
-MARKED = [kind for kind in SAVERS if kind not in ("npy", "bare_zarr")]
+MARKED = [kind for kind in KINDS if kind not in ("npy", "bare_zarr")]
 OF_PARQUET = ("parquet", "folder")
 
 
@@ -116,11 +46,16 @@ def moments(chunks):
     return Moments(PROTOTYPES, n_reserve=4, seed=2).update(chunks)
 
 
-@pytest.mark.parametrize("kind", SAVERS)
-@pytest.mark.parametrize("rows", [1, 8, None])
+CORNERS = ["npz", "csv", "folder"]  # each kind of block once: arrays, text, groups of rows
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows"),
+    [*[(kind, 8) for kind in KINDS], *[(kind, rows) for kind in CORNERS for rows in (1, None)]],
+)
 def test_the_same_samples_in_every_format(tmp_path, kind, rows):
     seen = []
-    chunks = open_chunks(*SAVERS[kind](tmp_path), rows=rows, progress=lambda *a: seen.append(a))
+    chunks = open_chunks(*save(kind, tmp_path), rows=rows, progress=lambda *a: seen.append(a))
     found = list(chunks)
     np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in found]), X)
     assert np.concatenate([chunk.y for chunk in found]).tolist() == Y.tolist()
@@ -146,10 +81,12 @@ def test_the_same_samples_in_every_format(tmp_path, kind, rows):
         assert seen[-1] == ("moments", N, N)  # those that were left out, too
 
 
-@pytest.mark.parametrize("kind", SAVERS)
-@pytest.mark.parametrize("first", [1, 3, 5, 6])
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [*[(kind, 3) for kind in KINDS], *[(kind, first) for kind in CORNERS for first in (1, 5, 6)]],
+)
 def test_blocks_from_some_number_on(tmp_path, kind, first):
-    path, *labels = SAVERS[kind](tmp_path)
+    path, *labels = save(kind, tmp_path)
     stream = FeatureStream(path, rows=8, with_labels=True, labels=labels[0] if labels else None)
     blocks = list(stream)
     stream.first = first
@@ -161,9 +98,9 @@ def test_blocks_from_some_number_on(tmp_path, kind, first):
     assert stream.done == stream.total
 
 
-@pytest.mark.parametrize("kind", SAVERS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_interrupted_pass_goes_on(tmp_path, kind):
-    given = SAVERS[kind](tmp_path)
+    given = save(kind, tmp_path)
     expected = moments(open_chunks(*given, rows=8))
     seen = []
 
@@ -182,7 +119,7 @@ def test_an_interrupted_pass_goes_on(tmp_path, kind):
 
 
 def test_what_was_done_is_not_decoded(tmp_path, monkeypatch):
-    (path,) = save_folder(tmp_path)
+    (path,) = save("folder", tmp_path)
     groups, iterate = [], parquet.ParquetFile.iter_batches
 
     def noting_groups(self, *args, row_groups=None, **options):
@@ -197,7 +134,7 @@ def test_what_was_done_is_not_decoded(tmp_path, monkeypatch):
     list(FeatureStream(path, rows=8))
     assert len(groups) - n == n + 2  # the first rows show what the columns are
     reads = []
-    (arrays,) = save_h5(tmp_path)
+    (arrays,) = save("h5", tmp_path)
     original = h5py.Dataset.__getitem__
 
     def noting(self, key, *args, **options):
@@ -210,9 +147,9 @@ def test_what_was_done_is_not_decoded(tmp_path, monkeypatch):
     assert reads == [slice(20, 40), slice(40, 60)]  # slices, never the whole
 
 
-@pytest.mark.parametrize("kind", SAVERS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_rows_of_each_purpose(tmp_path, kind):
-    chunks = open_chunks(*SAVERS[kind](tmp_path), rows=8)
+    chunks = open_chunks(*save(kind, tmp_path), rows=8)
     learned = (MARKS != "test") if kind in MARKED else np.full(N, True)
     for purpose, rows in {"learn": learned, "score": np.full(N, True)}.items():
         sums = chunks.reduce(ClassSums(), "sums", purpose=purpose)
@@ -235,7 +172,7 @@ def test_a_file_that_was_written_again_is_another(tmp_path, kind):
         if n_rows >= 24:
             raise KeyboardInterrupt
 
-    given = SAVERS[kind](tmp_path)
+    given = save(kind, tmp_path)
     options = {"rows": 8, "checkpoint": tmp_path / "kept", "every": 1}
     with pytest.raises(KeyboardInterrupt):
         moments(open_chunks(*given, **options, progress=progress))
@@ -272,21 +209,17 @@ def test_files_without_labels_can_be_predicted_only(tmp_path):
             moments(chunks)
 
 
-@pytest.mark.parametrize("dtype", ["f2", "i1", "u1", "i2", "u2", "i4", "f8"])
-@pytest.mark.parametrize("ending", ["npz", "zarr", "parquet"])
-def test_narrow_numbers_become_single_precision(tmp_path, dtype, ending):
-    values, path = (X + 20).astype(dtype), tmp_path / f"x.{ending}"
-    if ending == "npz":
-        np.savez(path, features=values, labels=Y)
-    elif ending == "zarr":
-        group = zarr.open_group(path, mode="w")
-        group.create_array("features", data=values)
-        group.create_array("labels", data=Y.astype(np.dtypes.StringDType()))
-    else:
-        pd.DataFrame(values, columns=NAMES).assign(label=Y).to_parquet(path)
+@pytest.mark.parametrize(
+    ("dtype", "kind"),
+    [*[(dtype, "npz") for dtype in ("f2", "i1", "u1", "i2", "u2", "i4", "f8")],
+     ("f2", "zarr"), ("i4", "zarr"), ("i1", "parquet"), ("f8", "parquet")],
+)  # fmt: skip
+def test_narrow_numbers_become_single_precision(tmp_path, dtype, kind):
+    values = (X + 20).astype(dtype)
+    (path,) = save_samples(kind, tmp_path, values, Y)
     found = list(open_chunks(path, rows=10))
     # Text has no type, so that of tables depends on the numbers alone.
-    width = 8 if dtype in ("i4", "f8") or ending == "parquet" else 4
+    width = 8 if dtype in ("i4", "f8") or kind == "parquet" else 4
     assert {chunk.X.dtype.itemsize for chunk in found} == {width}
     np.testing.assert_array_equal(np.concatenate([c.X for c in found]), values.astype(float))
     pd.DataFrame(PROTOTYPES).T.to_csv(tmp_path / "p.csv", index_label="label")
@@ -294,28 +227,23 @@ def test_narrow_numbers_become_single_precision(tmp_path, dtype, ending):
     np.testing.assert_array_equal(data.X_train, values.astype(float))
 
 
-def test_folders_and_stores_are_data_sets_too(tmp_path, monkeypatch):
+def test_folders_and_stores_are_data_sets_too_and_no_pictures(tmp_path):
     marks = np.where(MARKS == "val", "train", MARKS)  # marks whole classes in data sets
-    monkeypatch.setitem(globals(), "MARKS", marks)
     pd.DataFrame(PROTOTYPES).T.to_csv(tmp_path / "p.csv", index_label="label")
     for kind in ("folder", "zarr", "zarr_zip"):
-        (path,) = SAVERS[kind](tmp_path)
+        (path,) = save(kind, tmp_path, marks)
         data = load_features(path, tmp_path / "p.csv")
         np.testing.assert_array_equal(data.X_train, X[MARKS != "test"])
+        assert not is_pictures(path)
+    assert is_pictures(tmp_path)
+    assert is_pictures(tmp_path / "photos.zip")
     features, labels = read_features(tmp_path / "x.zarr")
     np.testing.assert_array_equal(features.values(), X)
     assert labels.tolist() == Y.tolist()
 
 
-def test_folders_and_stores_of_features_are_no_pictures(tmp_path):
-    for kind in ("folder", "zarr", "zarr_zip"):
-        assert not is_pictures(*SAVERS[kind](tmp_path))
-    assert is_pictures(tmp_path)
-    assert is_pictures(tmp_path / "photos.zip")
-
-
 def other_columns(folder):
-    (path,) = save_folder(folder)
+    (path,) = save("folder", folder)
     frame().rename(columns={"f1": "g1"}).to_parquet(path / "b.parquet")
     return (path,)
 
@@ -326,18 +254,13 @@ def wrong_mark(folder):
 
 
 def bad_cell(folder):
-    (path,) = save_folder(folder)
+    (path,) = save("folder", folder)
     frame()[:9].assign(f2=np.where(np.arange(9) == 6, np.nan, 1.0)).to_parquet(path / "b.parquet")
     return (path,)
 
 
-def empty_folder(folder):
-    (folder / "none").mkdir()
-    return (folder / "none",)
-
-
 def damaged_store(folder):
-    (path,) = save_zarr_zip(folder)
+    (path,) = save("zarr_zip", folder)
     path.write_bytes(path.read_bytes()[:300])
     return (path,)
 
@@ -346,14 +269,14 @@ FAULTS = [
     (other_columns, {}, "same columns; b.parquet lacks 'f1', unlike a.parquet"),
     (wrong_mark, {}, "must say train, val or test; row 2 of x.csv says 'maybe'"),
     (bad_cell, {}, "Row 7, column 'f2' of b.parquet is empty"),
-    (empty_folder, {}, "must be a file; it is a folder"),
+    (lambda folder: (folder,), {}, "must be a file; it is a folder"),
     (damaged_store, {}, r"x\.zarr\.zip must"),
     (lambda folder: (folder / "x.npy",), {}, "does not exist"),
-    (save_npz, {"rows": 0}, "`rows` must be an integer of at least 1"),
-    (save_npz, {"features_key": "z"}, "`features_key` must name an array of x.npz"),
-    (save_csv, {"labels": "y.txt"}, "x.csv is a table"),
-    (save_npy, {"labels_key": "y"}, "`labels_key` must be None"),
-    (save_csv, {"label_column": "kind"}, "`label_column` must name a column of x.csv; got 'kind'"),
+    (partial(save, "npz"), {"rows": 0}, "`rows` must be an integer of at least 1"),
+    (partial(save, "npz"), {"features_key": "z"}, "`features_key` must name an array of x.npz"),
+    (partial(save, "csv"), {"labels": "y.txt"}, "x.csv is a table"),
+    (partial(save, "npy"), {"labels_key": "y"}, "`labels_key` must be None"),
+    (partial(save, "csv"), {"label_column": "kind"}, "must name a column of x.csv; got 'kind'"),
 ]
 
 
@@ -365,7 +288,7 @@ def test_faults_are_one_line(tmp_path, save, options, words):
 
 
 def test_zarr_is_an_extra(tmp_path, monkeypatch):
-    (path,) = save_zarr(tmp_path)
+    (path,) = save("zarr", tmp_path)
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(ImportError, match=r'needs zarr. Run: .*"zonkey\[data\]"'):
         open_chunks(path)

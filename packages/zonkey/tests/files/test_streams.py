@@ -9,7 +9,9 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refusal
 
+from zonkey.files import formats
 from zonkey.files.dataset import DataError
 from zonkey.files.formats import cells
 from zonkey.files.streams import FeatureStream
@@ -28,22 +30,6 @@ def table():
     return frame.assign(label=[label or None for label in LABELS])
 
 
-def save_csv(path):
-    table().to_csv(path, index=False)
-
-
-def save_tsv(path):
-    table().to_csv(path, index=False, sep="\t")
-
-
-def save_parquet(path):
-    table().to_parquet(path, index=False, row_group_size=10)
-
-
-def save_jsonl(path):
-    table().to_json(path, orient="records", lines=True, double_precision=15)
-
-
 def save_vectors(path):
     rows = zip(table().to_dict("records"), X.astype(float).tolist(), strict=True)
     lines = [
@@ -54,10 +40,12 @@ def save_vectors(path):
 
 
 TABLES = {
-    "x.csv": save_csv,
-    "x.tsv": save_tsv,
-    "x.parquet": save_parquet,
-    "x.jsonl": save_jsonl,
+    "x.csv": lambda path: table().to_csv(path, index=False),
+    "x.tsv": lambda path: table().to_csv(path, index=False, sep="\t"),
+    "x.parquet": lambda path: table().to_parquet(path, index=False, row_group_size=10),
+    "x.jsonl": lambda path: table().to_json(
+        path, orient="records", lines=True, double_precision=15
+    ),
     "vectors.jsonl": save_vectors,
 }
 
@@ -103,7 +91,7 @@ def test_known_features_are_taken_by_name_and_in_their_order(tmp_path, name):
 
 
 def test_heading(tmp_path):
-    save_csv(tmp_path / "x.csv")
+    TABLES["x.csv"](tmp_path / "x.csv")
     stream = FeatureStream(tmp_path / "x.csv", label_column="file")
     list(stream)
     assert (stream.columns, stream.unused) == (tuple(FEATURES), ("id", "label"))
@@ -113,12 +101,10 @@ def test_heading(tmp_path):
     assert (stream.columns, stream.unused) == (None, ())
 
 
-def save_npz(path):
-    np.savez(path, features=X)
-
-
-@pytest.mark.parametrize("kind", ["npz", "packed", "by column", "npy", "h5"])
-@pytest.mark.parametrize("rows", [1, 7, 1000])
+@pytest.mark.parametrize(
+    ("kind", "rows"),
+    [("npz", 1), ("npz", 7), ("npz", 1000), ("packed", 7), ("by column", 7), ("npy", 7), ("h5", 7)],
+)
 def test_arrays_in_blocks(tmp_path, kind, rows):
     y, ids = np.array(["a", "b"])[np.arange(N) % 2], np.arange(N) * 2
     path = tmp_path / f"x.{ {'npy': 'npy', 'h5': 'h5'}.get(kind, 'npz') }"
@@ -145,12 +131,6 @@ def test_arrays_in_blocks(tmp_path, kind, rows):
         assert column(blocks, "ids") == ids.tolist()
 
 
-def test_half_precision_becomes_single(tmp_path):
-    np.savez(tmp_path / "x.npz", features=X.astype(np.float16))
-    (block,) = FeatureStream(tmp_path / "x.npz")
-    assert block.X.dtype == np.float32
-
-
 class Stdin:
     def __init__(self, content):
         self.buffer = io.BytesIO(content)
@@ -159,7 +139,7 @@ class Stdin:
 @pytest.mark.parametrize("format", ["csv", "tsv", "jsonl", "parquet", "npz", "npy"])
 def test_standard_input(tmp_path, monkeypatch, format):
     path = tmp_path / f"x.{format}"
-    savers = {"npz": save_npz, "npy": lambda path: np.save(path, X)}
+    savers = {"npz": lambda path: np.savez(path, features=X), "npy": lambda path: np.save(path, X)}
     (TABLES.get(path.name) or savers[format])(path)
     monkeypatch.setattr(sys, "stdin", Stdin(path.read_bytes()))
     blocks = list(FeatureStream("-", format=format, block=10))
@@ -169,9 +149,10 @@ def test_standard_input(tmp_path, monkeypatch, format):
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.npz", "x.parquet"])
-def test_memory_depends_on_the_block_and_not_on_the_file(tmp_path, name):
+def test_memory_depends_on_the_block_and_not_on_the_file(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(formats, "LOOKED_AT", 50)  # rows that are held to see what columns are
     peaks = {}
-    for n in (2000, 16000):
+    for n in (1000, 6000):
         values = np.random.default_rng(0).random((n, 50), dtype=np.float32)
         path = tmp_path / name
         frame = pd.DataFrame(values, columns=[f"f{i}" for i in range(50)])
@@ -185,29 +166,24 @@ def test_memory_depends_on_the_block_and_not_on_the_file(tmp_path, name):
             frame.to_json(path, orient="records", lines=True)
         next(iter(FeatureStream(path)))  # packages are imported
         tracemalloc.start()
-        assert sum(len(block.X) for block in FeatureStream(path, block=100 * 50)) == n
+        assert sum(len(block.X) for block in FeatureStream(path, block=50 * 50)) == n
         peaks[n] = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert peaks[16000] < 1.5 * peaks[2000] + 50_000
-    assert peaks[16000] < 16000 * 50 * 4  # the values alone would need more
+    assert peaks[6000] < 1.5 * peaks[1000] + 50_000
+    assert peaks[6000] < 6000 * 50 * 4  # the values alone would need more
 
 
-CSV = "id,f0,f1,label\n1,0.5,1,a\n2,1.5,2,b\n3,2.5,3,\n"
-FAULTS = {
-    "too few": (CSV, {"n_features": 3}, ["3 features of the model; it has 2 ('f0', 'f1')"]),
-    "one too many": (CSV, {"n_features": 1}, ["has 2 ('f0', 'f1')", "name them `id`"]),
-    "no labels": ("id,f0\n1,2\n", {"with_labels": True}, ["must have a column of labels", "'f0'"]),
-    "a file of labels": (CSV, {"labels": "y.txt"}, ["x.csv is a table", "y.txt"]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", FAULTS)
-def test_faults_of_a_table_are_one_line(tmp_path, kind):
-    content, options, words = FAULTS[kind]
-    (tmp_path / "x.csv").write_text(content)
-    with pytest.raises(DataError, match=r"\A[^\n]+[.?]\Z") as caught:
-        list(FeatureStream(tmp_path / "x.csv", **options))
-    assert [word for word in words if word not in str(caught.value)] == []
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("id,f,g\n1,0.5,1\n", {"n_features": 3}, "3 features of the model; it has 2 ('f', 'g')"),
+        ("id,f,g\n1,0.5,1\n", {"n_features": 1}, "has 2 ('f', 'g'). Remove non-feature columns"),
+        ("id,f\n1,2\n", {"with_labels": True}, "its columns are 'id', 'f', with no column of text"),
+    ],
+)
+def test_faults_of_a_table_are_one_line(tmp_path, text, options, words):
+    (tmp_path / "x.csv").write_text(text)
+    assert words in refusal(list, FeatureStream(tmp_path / "x.csv", **options))
 
 
 LINES = [{"id": 1, "features": [1, 2.5]}, {"id": 2, "features": [3, 4.5]}]
@@ -218,10 +194,7 @@ LINES = [{"id": 1, "features": [1, 2.5]}, {"id": 2, "features": [3, 4.5]}]
     [
         ("[1, 2]", "line 3 is not"),
         ("{", "line 3 is not"),
-        (
-            '{"id": 3, "features": [1]}',
-            "a list of 2 numbers in every line .*; line 3 has 1",
-        ),
+        ('{"id": 3, "features": [1]}', "a list of 2 numbers in every line .*; line 3 has 1"),
         ('{"id": 3}', "line 3 has no list"),
         ('{"id": 3, "features": [1, "2"]}', r"Row 3, column 'features\[1\]' of x.jsonl must be"),
         ('{"id": 3, "features": [1, true]}', "got 'True'"),
@@ -274,8 +247,6 @@ def test_arrays_that_do_not_fit(tmp_path):
 
 
 def test_files_that_cannot_be_streamed(tmp_path):
-    with pytest.raises(DataError, match="does not exist"):
-        list(FeatureStream(tmp_path / "x.csv"))
     (tmp_path / "x.xlsx").write_text("x")
     with pytest.raises(DataError, match=r"must end in \.csv or \.tsv"):
         list(FeatureStream(tmp_path / "x.xlsx"))

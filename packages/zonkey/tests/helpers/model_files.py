@@ -33,6 +33,12 @@ TRAIN = np.repeat(SEEN, N_EACH)
 TEST = np.repeat([*SEEN, *UNSEEN], 4)
 
 
+@pytest.fixture
+def few_simulations(monkeypatch):
+    """Simulate few tasks to adapt to unlabeled samples, which takes less time."""
+    monkeypatch.setattr("zonkey.anyshot.adapting._SMALL_SIMULATIONS", 10)
+
+
 def zonkey_does(*arguments, input=None):
     return CliRunner().invoke(app, [str(argument) for argument in arguments], input=input)
 

@@ -21,26 +21,15 @@ if TYPE_CHECKING:
 
 # Imported on first use: pictures and tables need other packages.
 _MODULES = {
-    "ChangedClasses": "classes",
-    "Classification": "classification",
-    "Embedding": "embedding",
-    "ExplainedRow": "explanation",
-    "Exported": "model_file",
-    "Fitted": "fitting",
-    "Prediction": "prediction",
-    "Progress": "progress",
-    "Step": "progress",
-    "add_classes": "classes",
-    "classify": "classification",
-    "embed": "embedding",
-    "evaluate": "evaluation",
-    "explain": "explanation",
-    "export": "model_file",
-    "fit": "fitting",
-    "info": "model_file",
-    "list_classes": "classes",
-    "predict": "prediction",
-    "remove_classes": "classes",
+    "classes": ("ChangedClasses", "add_classes", "list_classes", "remove_classes"),
+    "classification": ("Classification", "classify"),
+    "embedding": ("Embedding", "embed"),
+    "evaluation": ("evaluate",),
+    "explanation": ("ExplainedRow", "explain"),
+    "fitting": ("Fitted", "fit"),
+    "model_file": ("Exported", "export", "info"),
+    "prediction": ("Prediction", "predict"),
+    "progress": ("Progress", "Step"),
 }
 
 __all__ = [
@@ -68,11 +57,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
-    globals()[name] = value
-    return value
+    for module, names in _MODULES.items():
+        if name in names:
+            globals()[name] = value = getattr(import_module(f".{module}", __name__), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

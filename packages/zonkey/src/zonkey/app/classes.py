@@ -137,30 +137,26 @@ def add_classes(
             option=("classes", "shots"),
         )
     if shots is None and encoder is not None:
-        raise Problem(
-            "`encoder`",
-            "must be left out without `shots`",
-            "there are no pictures to encode",
-            "Leave it out.",
-            option=("encoder", "shots"),
-        )
+        rule, what = "must be left out without `shots`", "there are no pictures to encode"
+        options = "encoder", "shots"
+        raise Problem("`encoder`", rule, what, "Leave it out.", option=options)
     with lock_model(target):  # else a class that another process adds meanwhile would be lost
         loaded = LoadedModel.load(
             model,
             encoder=encoder,
             text_encoder=text_encoder,
-            text_columns=None if text_columns is None else list(text_columns),
+            text_columns=text_columns,
             on_error=on_error,
             cache=cache,
         )
         before = loaded.rows()  # `partial_fit` changes the model
         if classes is not None:
             loaded = loaded.replace_last(_add_prototypes(loaded, Path(classes), label_column))
-        if shots is None:
-            return _write(before, loaded, target)
-        columns = {"label_column": label_column, "text_column": text_column}
-        loaded, learned, joined = _learn_shots(loaded, shots, columns, progress)
-        return _write(before, loaded, target, learned, joined)
+        learned, joined = {}, {}
+        if shots is not None:
+            columns = {"label_column": label_column, "text_column": text_column}
+            loaded, learned, joined = _learn_shots(loaded, shots, columns, progress)
+        return _write(before, loaded, target, learned=learned, joined=joined)
 
 
 def remove_classes(
@@ -263,34 +259,29 @@ def _learn_shots(
     """
     loaded.require("partial_fit", "Learning from `shots`", option="shots")
     stream = loaded.stream(source, with_labels=True, **columns)
-    X, y, *_ = read_rows(stream, "Reading", progress, labeled=True)
-    labels, inverse = np.unique(require_labeled(y, source), return_inverse=True)
+    given = read_rows(stream, "Reading", progress, labeled=True)
+    labels, inverse = np.unique(require_labeled(given.labels, source), return_inverse=True)
     joined = find_spellings("shots", labels.tolist(), [str(row["label"]) for row in loaded.rows()])
     y = np.array([joined.get(label, label) for label in labels.tolist()])[inverse]
     steps, last = unwrap(loaded.model)
-    X = X if steps is None else steps.transform(X)
+    X = given.matrix if steps is None else steps.transform(given.matrix)
     learned = {label: int(n) for label, n in zip(*np.unique(y, return_counts=True), strict=True)}
     last = last.partial_fit(X, loaded.convert_labels(y))
     return loaded.replace_last(last), {str(label): n for label, n in learned.items()}, joined
 
 
 def _write(
-    before: list[dict[str, Any]],
-    after: LoadedModel,
-    target: Path,
-    learned: dict[str, int] | None = None,
-    joined: dict[str, str] | None = None,
+    before: list[dict[str, Any]], after: LoadedModel, target: Path, **learned: dict[str, Any]
 ) -> ChangedClasses:
     """Write the changed model, and return what changed."""
     was, now = ({row["label"]: row for row in rows} for rows in (before, after.rows()))
     # The encoders stay the same, whatever was learned.
     save(after.model, target, training=after.encoders.facts or None)
     return ChangedClasses(
-        output=str(target),
+        str(target),
         added=[label for label in now if label not in was],
         removed=[label for label in was if label not in now],
-        learned=learned or {},
-        joined=joined or {},
         classes=len(now),
         candidates=sum(row["candidate"] for row in now.values()),
+        **learned,
     )

@@ -165,7 +165,7 @@ def classify(
     encoders = Encoders(
         encoder=encoder,
         text_encoder=text_encoder,
-        templates=None if templates is None else list(templates),
+        templates=templates,
         on_error=on_error,
         cache=cache,
     )

@@ -138,35 +138,29 @@ def embed(
     endings = _CLASS_ENDINGS if classes else _SAMPLE_ENDINGS
     check_ending("output", output, endings, " formats")
     check_target("output", output, source)
-    options: dict[str, Any] = {"device": device, "batch_size": batch_size}
+    options: dict[str, Any] = {"device": device, "batch_size": batch_size, "cache": cache}
     options |= {} if encoder is None else {"model": encoder}
-    if are_pictures:
-        if templates:
-            what = f"{source} holds pictures"
-            raise Problem("`templates`", "is for texts", what, "Leave it out.", option="templates")
-        images = ImageEncoder(**options, cache=cache)
-        with name_encoder("encoder", given=True):
-            images.spec_  # noqa: B018 - loads it
-        stream = PictureStream(source, images, label_column=label_column, on_error=on_error)
-        return Embedding(seconds=_since(started), **_embed_samples(stream, output, progress))
-    options["templates"] = None if templates is None else list(templates)
-    encode = TextEncoder(**options, cache=cache)
+    if are_pictures and templates:
+        what = f"{source} holds pictures"
+        raise Problem("`templates`", "is for texts", what, "Leave it out.", option="templates")
+    templates = None if templates is None else list(templates)
+    encode = (
+        ImageEncoder(**options) if are_pictures else TextEncoder(**options, templates=templates)
+    )
     with name_encoder("encoder", given=True):
         encode.spec_  # noqa: B018 - loads it
-    if classes:
+    wanted = {"label_column": label_column, "on_error": on_error}
+    if isinstance(encode, ImageEncoder):
+        record = _embed_samples(PictureStream(source, encode, **wanted), output, progress)
+    elif classes:
         columns = None if text_columns is None else list(text_columns)
         texts = class_texts(Path(source), text_columns=columns, label_column=label_column)
         record = _embed_classes(texts, encode, output, progress)
     else:
-        wanted = {"label_column": label_column, "text_column": text_column, "on_error": on_error}
         with reword(DataError, {}, "Or pass `classes` for one vector per class.", "classes"):
-            stream = TextStream(source, encode, **wanted)
+            stream = TextStream(source, encode, **wanted, text_column=text_column)
         record = _embed_samples(stream, output, progress)
-    return Embedding(seconds=_since(started), **record)
-
-
-def _since(started: float) -> float:
-    return round(time.perf_counter() - started, 2)
+    return Embedding(seconds=round(time.perf_counter() - started, 2), **record)
 
 
 def _choose_column(given: str | None, of_classes: Sequence[str]) -> str:
@@ -174,13 +168,9 @@ def _choose_column(given: str | None, of_classes: Sequence[str]) -> str:
     names = [*of_classes, *filter(None, [given])]
     if len(names) == 1:
         return names[0]
-    raise Problem(
-        "`text_columns`",
-        "must name one column, or describe classes",
-        f"got {', '.join(names)}",
-        "Pass `classes` for one vector per class.",
-        option=("text_columns", "classes"),
-    )
+    rule, what = "must name one column, or describe classes", f"got {', '.join(names)}"
+    remedy, options = "Pass `classes` for one vector per class.", ("text_columns", "classes")
+    raise Problem("`text_columns`", rule, what, remedy, option=options)
 
 
 def _embed_samples(stream: EncodedStream, output: Path, progress: Progress) -> dict[str, Any]:

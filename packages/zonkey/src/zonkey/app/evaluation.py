@@ -70,10 +70,8 @@ def evaluate(
         Column of the labels in a table.
     labels : str or Path, default=None
         File of the labels, if the source holds arrays without labels.
-    features_key : str, default=None
-        Name of the features in a file of several arrays.
-    labels_key : str, default=None
-        Name of the labels in a file of several arrays.
+    features_key, labels_key : str, default=None
+        Names of features and labels in a file of several arrays.
     format : str, default="csv"
         Format of standard input.
     progress : callable, default=ignore
@@ -126,11 +124,11 @@ def _split_samples(
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
     """Return test samples, their labels, and training samples if a column `split` marks both."""
     stream = loaded.stream(source, with_labels=True, **keys)
-    X, y, marks, _ = read_rows(stream, "Reading", progress, labeled=True)
-    y = loaded.convert_labels(require_labeled(y, source))
-    if marks is None:
+    read = read_rows(stream, "Reading", progress, labeled=True)
+    X, y = read.matrix, loaded.convert_labels(require_labeled(read.labels, source))
+    if read.marks is None:
         return X, y, (X, y) if all_training else None
-    test = marks == "test"
+    test = read.marks == "test"
     if not all_training and not test.any():
         raise Problem(
             f"The column `split` of {source} must mark rows `test` to evaluate on; it marks "

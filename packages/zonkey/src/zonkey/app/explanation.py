@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..anyshot.classifier import AnyShotClassifier
 from ..display.drawing import file_bytes
 from ..inference.explain import explain as explain_sample
 from ..inference.explanation import Explanation
 from ..labels import check_count
 from ..persistence.container import write_whole
 from .inputs import check_samples
-from .models import SAMPLE_NAMES, LoadedModel, ignore_missing_names, row_of
+from .models import SAMPLE_NAMES, LoadedModel, ignore_missing_names, kept_rows, row_of
 from .targets import check_ending, check_target
 
 
@@ -103,8 +102,9 @@ def explain(
         check_ending("plot", plot, (".png", ".svg"), "")
         check_target("plot", plot, model, source)
     loaded = LoadedModel.load(model, encoder=encoder, cache=cache).choose_from(candidates)
-    keys = {"features_key": features_key, "text_column": text_column}
-    stream = loaded.stream(source, format=format, **keys)
+    stream = loaded.stream(
+        source, format=format, features_key=features_key, text_column=text_column
+    )
     sample, carried = row_of(stream, row, source)
     with loaded.refuse_kind("explain"):
         explanation = explain_sample(loaded.model, sample, k=min(top, len(loaded.last.classes_)))
@@ -118,9 +118,7 @@ def explain(
 def _sample_names(loaded: LoadedModel) -> dict[int, str]:
     """Return the names of the samples that the model keeps, by their rows in its training."""
     names = loaded.info.get("training", {}).get(SAMPLE_NAMES)
-    if not isinstance(names, list) or not isinstance(loaded.last, AnyShotClassifier):
+    rows = kept_rows(loaded.last)
+    if not isinstance(names, list) or len(rows) != len(names):
         return {}
-    reserve = loaded.last.state_.reserve
-    if reserve is None or len(reserve.rows) != len(names):
-        return {}
-    return dict(zip(reserve.rows.tolist(), map(str, names), strict=True))
+    return dict(zip(rows, map(str, names), strict=True))

@@ -165,13 +165,13 @@ def fit(
     encoders = Encoders(
         encoder=encoder,
         text_encoder=text_encoder,
-        templates=None if templates is None else list(templates),
-        text_columns=None if text_columns is None else list(text_columns),
+        templates=templates,
+        text_columns=text_columns,
         on_error=on_error,
         cache=cache,
     )
     keys = {
-        "labels": None if labels is None else Path(labels),
+        "labels": labels,
         "features_key": features_key,
         "labels_key": labels_key,
         "text_column": text_column,

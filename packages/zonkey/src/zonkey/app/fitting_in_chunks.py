@@ -27,15 +27,9 @@ from ..streaming.checkpoint import PassCheckpoint, State, pass_of
 from ..streaming.chunks import Chunks
 from ..streaming.reduce import Pass
 from ..streaming.sources import Purpose
-from .fitting_in_memory import (
-    FitInput,
-    adapt_model,
-    fit_paper,
-    fit_recommended,
-    kept_rows,
-    make_model,
-)
-from .progress import Progress, Step, ignore
+from .fitting_in_memory import FitInput, adapt_model, fit_paper, fit_recommended, make_model
+from .models import kept_rows
+from .progress import Progress, Step
 
 # Passes of each preset, and what follows them
 _PASSES: dict[str, dict[str, str]] = {
@@ -67,10 +61,9 @@ def learn_in_chunks(
     if preset == "recommended":
         X_val, y_val = rows.take_validation()
     rows.identity += f", {parameters}"
-    passes = _Passes(rows, preset, say)
-    with _Kept(output, passes).guard(training.source) as kept:
+    with _Passes(output, rows, preset, say).guard(training.source) as passes:
         chunks = Chunks(rows, progress=passes.advance)
-        chunks.checkpoint = kept
+        chunks.checkpoint = passes
         model = make_model(training, preset, known, parameters)
         if preset == "paper":
             model = fit_paper(model, chunks, None, start, unlabeled)
@@ -78,7 +71,7 @@ def learn_in_chunks(
             model = fit_recommended(model, chunks, None, X_val, y_val)
             model = adapt_model(model, unlabeled, say)
         write(model, names, rows.name_rows(kept_rows(model)))
-        kept.finish()
+        passes.finish()
     n = passes.n_rows + len(y_val)
     left_out = rows.n_left_out(n)
     return {"n_samples": n, "n_left_out": left_out, "columns": names or (), "unused": rows.unused}
@@ -90,13 +83,10 @@ def _open_rows(training: FitInput) -> tuple[_LabeledRows, Prototypes]:
     column = keys.get("text_column")
     are_texts = column is not None or is_texts(source, None, training.label_column)
     if are_texts or is_pictures(source):
-        raise Problem(
-            "`chunks`",
-            f"must be left out for {'texts' if are_texts else 'pictures'}",
-            f"{format_value(str(source))} holds some",
-            "Encode them with zonkey embed, and fit the file of their features.",
-            option="chunks",
-        )
+        rule = f"must be left out for {'texts' if are_texts else 'pictures'}"
+        what = f"{format_value(str(source))} holds some"
+        remedy = "Encode them with zonkey embed, and fit the file of their features."
+        raise Problem("`chunks`", rule, what, remedy, option="chunks")
     if training.classes is None:
         what, remedy = "its classes are unknown before it is read", "Pass `classes`."
         options = "chunks", "classes"
@@ -191,14 +181,16 @@ class _LabeledRows(FileSource):
         return None if self._n_all is None else self._n_all - n_used
 
 
-class _Kept(PassCheckpoint):
-    """The folder beside the output; it stays until the model is written."""
+class _Passes(PassCheckpoint):
+    """The passes over the rows: reported, and kept beside the output until the model is written."""
 
-    def __init__(self, output: Path, passes: _Passes) -> None:
-        folder = output.with_name(f"{output.name}.progress")
-        self._passes = passes
+    def __init__(self, output: Path, rows: _LabeledRows, preset: str, progress: Progress) -> None:
         with _name_options():
-            super().__init__(folder)
+            super().__init__(output.with_name(f"{output.name}.progress"))
+        self._about, self._rows, self._progress = _PASSES[preset], rows, progress
+        self._doing = ""
+        self._is_told = False  # where an interrupted fit resumes
+        self.n_rows = 0  # rows of the last pass so far
 
     @contextmanager
     def guard(self, source: Path) -> Iterator[Self]:
@@ -231,7 +223,7 @@ class _Kept(PassCheckpoint):
         """Return the stored state of a pass."""
         try:
             state = super().read(name, identity)
-            if not {*map(pass_of, self.names())} <= {*self._passes.about}:
+            if not {*map(pass_of, self.names())} <= {*self._about}:
                 raise StorageError("It holds passes of another preset.")
         except StorageError:
             raise StorageError(
@@ -240,14 +232,14 @@ class _Kept(PassCheckpoint):
                 "`output`.",
                 option="output",
             ) from None
-        self._passes.begin(name, state)
+        self._begin(name, state)
         return state
 
     def write(self, name: str, identity: str, state: State) -> None:
         """Replace the state of a pass."""
         super().write(name, identity, state)
         if state.whole:
-            self._passes.end(name, state.n_rows)
+            self._end(name, state.n_rows)
 
     def remove(self, names: Iterable[str]) -> None:
         """Keep the folder: the model is fitted but not yet written."""
@@ -255,6 +247,35 @@ class _Kept(PassCheckpoint):
     def finish(self) -> None:
         """Remove the folder."""
         super().remove(self.names())
+
+    def _begin(self, name: str, state: State | None) -> None:
+        """Report that a pass begins, and once where it resumes after an interruption."""
+        self.n_rows = 0 if state is None else state.n_rows
+        if state is not None and state.whole:
+            if pass_of(name) == [*self._about][-1] and not self._is_told:
+                self._progress(Step("Resuming", resumed="after the last pass"))
+            self._end(name, state.n_rows)
+            return
+        number = [*self._about].index(pass_of(name)) + 1
+        resumed = ""
+        if not self._is_told and (self.n_rows or number > 1):
+            where = f"at row {self.n_rows:,} of" if self.n_rows else "with"
+            resumed = f"{where} pass {number}"
+        self._is_told = True
+        self._doing = f"Pass {number}: {self._about[pass_of(name)]}"
+        self._progress(Step(self._doing, self.n_rows, resumed=resumed))
+
+    def advance(self, _: str, n_rows: int, __: int | None) -> None:
+        """Report how far a pass is. Reading is a chunk or two ahead."""
+        self.n_rows = n_rows
+        stream = self._rows.stream
+        self._progress(Step(self._doing, n_rows, stream.done, stream.total))
+
+    def _end(self, name: str, n_rows: int) -> None:
+        """Report what follows a pass."""
+        self.n_rows = n_rows
+        if pass_of(name) in _THEN:
+            self._progress(Step(_THEN[pass_of(name)]))
 
 
 def _is_unread(error: BaseException | None) -> bool:
@@ -272,43 +293,3 @@ def _name_options() -> AbstractContextManager[None]:
         "pass another folder": "choose another `output`",
     }
     return reword(StorageError, words, option="output")
-
-
-class _Passes:
-    """Reports the progress of each pass over the rows, and where an interrupted fit resumes."""
-
-    def __init__(self, rows: _LabeledRows, preset: str, progress: Progress = ignore) -> None:
-        self.about = _PASSES[preset]
-        self._rows, self._progress = rows, progress
-        self._doing = ""
-        self._is_told = False
-        self.n_rows = 0  # rows of the last pass so far
-
-    def begin(self, name: str, state: State | None) -> None:
-        """Report that a pass begins, and once where it resumes after an interruption."""
-        self.n_rows = 0 if state is None else state.n_rows
-        if state is not None and state.whole:
-            if pass_of(name) == [*self.about][-1] and not self._is_told:
-                self._progress(Step("Resuming", resumed="after the last pass"))
-            self.end(name, state.n_rows)
-            return
-        number = [*self.about].index(pass_of(name)) + 1
-        resumed = ""
-        if not self._is_told and (self.n_rows or number > 1):
-            where = f"at row {self.n_rows:,} of" if self.n_rows else "with"
-            resumed = f"{where} pass {number}"
-        self._is_told = True
-        self._doing = f"Pass {number}: {self.about[pass_of(name)]}"
-        self._progress(Step(self._doing, self.n_rows, resumed=resumed))
-
-    def advance(self, _: str, n_rows: int, __: int | None) -> None:
-        """Report how far a pass is. Reading is a chunk or two ahead."""
-        self.n_rows = n_rows
-        stream = self._rows.stream
-        self._progress(Step(self._doing, n_rows, stream.done, stream.total))
-
-    def end(self, name: str, n_rows: int) -> None:
-        """Report what follows a pass."""
-        self.n_rows = n_rows
-        if pass_of(name) in _THEN:
-            self._progress(Step(_THEN[pass_of(name)]))

@@ -15,13 +15,13 @@ from ..encoders.collection import TABLES
 from ..encoders.stream import PictureStream, TextStream
 from ..errors import DataError, Problem
 from ..files.dataset import Dataset, LazyMatrix
-from ..files.own import Samples, dataset_of, missing_prototypes, read_samples, wrong_marks
+from ..files.own import dataset_of, missing_prototypes, read_samples, wrong_marks
 from ..inference.scorer import unwrap
 from ..labels import format_labels, warn_user
 from ..presets import paper, recommended
 from ..prototypes import Prototypes
 from .inputs import find_spellings
-from .models import FEATURE_NAMES, SAMPLE_NAMES, read_rows
+from .models import FEATURE_NAMES, SAMPLE_NAMES, kept_rows, read_rows
 from .progress import Progress, Step, ignore
 from .sources import (
     ENCODER,
@@ -76,9 +76,9 @@ class FitInput:
         # Check everything before the samples are encoded, which takes long.
         _check_labels(stream, known.labels, names)
         what = "Encoding texts" if isinstance(stream, TextStream) else "Encoding pictures"
-        X, y, marks, files = read_rows(stream, what, self.progress, labeled=True)
-        samples = Samples(LazyMatrix.of(X, names[0]), y, marks, names=files)
-        _tell_lost_classes(stream, y)
+        samples = read_rows(stream, what, self.progress, labeled=True)
+        samples = replace(samples, matrix=LazyMatrix.of(samples.matrix, names[0]))
+        _tell_lost_classes(stream, samples.labels)
         about = {"skipped": [str(error) for error in stream.skipped], "joined": joined}
         data = dataset_of(samples, known, names, columns=columns, name=names[0], about=about)
         return data, samples.names
@@ -112,7 +112,7 @@ class FitInput:
         """Read the samples without labels."""
         assert self.unlabeled is not None
         stream = self.encoders.stream(self.unlabeled, n_features=n_features, feature_names=names)
-        return read_rows(stream, "Reading unlabeled samples", self.progress)[0]
+        return read_rows(stream, "Reading unlabeled samples", self.progress).matrix
 
     def facts(self, names: list[str] | None) -> dict[str, Any]:
         """Return what a model file says about the training."""
@@ -234,12 +234,6 @@ def fit_recommended(model: Any, X: Any, y: Any, X_val: np.ndarray, y_val: np.nda
     model.fit(X, y, validation=(X_val, y_val))
     # Parameters are chosen: now learn from these samples too, so their classes are seen.
     return model.partial_fit(X_val, y_val).with_candidates(model.candidates)
-
-
-def kept_rows(model: Any) -> list[int]:
-    """Return the rows of the training samples that a model keeps."""
-    reserve = model.state_.reserve if isinstance(model, AnyShotClassifier) else None
-    return [] if reserve is None else reserve.rows.tolist()
 
 
 def name_kept_samples(

@@ -11,25 +11,20 @@ from ..encoders.class_texts import fold_name
 from ..encoders.collection import is_pictures
 from ..errors import DataError, Problem
 from ..files.streams import FeatureStream
+from .targets import Given, path_exists
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)  # not a drive of Windows
 _MODEL_ENDING = ".zonkey"
 _FIRST_ROWS = 1000  # that show whether a file holds samples
-
-Given = str | Path | None
 
 
 def check_sources(**sources: Given) -> None:
     """Refuse addresses: files must be on this machine."""
     for option, given in sources.items():
         if given is not None and _ADDRESS.match(str(given)):
-            raise Problem(
-                f"`{option}`",
-                "must be on this machine",
-                "got the address of a file elsewhere",
-                "Download it first, and pass its path.",
-                option=option,
-            )
+            rule, what = "must be on this machine", "got the address of a file elsewhere"
+            remedy = "Download it first, and pass its path."
+            raise Problem(f"`{option}`", rule, what, remedy, option=option)
 
 
 def check_samples(model: str | Path, source: str | Path) -> None:
@@ -37,13 +32,9 @@ def check_samples(model: str | Path, source: str | Path) -> None:
     check_sources(model=model, source=source)
     if Path(source).suffix == _MODEL_ENDING:
         swapped = Path(model).suffix != _MODEL_ENDING
-        raise Problem(
-            "`source`",
-            "must be pictures or features",
-            f"{source} is a model file",
-            "Swap `model` and `source`." if swapped else "Pass samples.",
-            option=("source", "model"),
-        )
+        remedy = "Swap `model` and `source`." if swapped else "Pass samples."
+        rule, what = "must be pictures or features", f"{source} is a model file"
+        raise Problem("`source`", rule, what, remedy, option=("source", "model"))
 
 
 def check_classes(source: Given, classes: Given, *, may_be_names: bool = False) -> None:
@@ -59,7 +50,7 @@ def check_classes(source: Given, classes: Given, *, may_be_names: bool = False) 
             remedy = "Swap `source` and `classes`."
         rule = "must be names or descriptions of classes"
         raise Problem("`classes`", rule, f"{text} holds pictures", remedy, option=both)
-    if Path(text).suffix or _exists(classes):
+    if Path(text).suffix or path_exists(classes):
         return
     if may_be_names:
         if ";" in text:
@@ -78,13 +69,10 @@ def hint_at_swapped_tables(source: Path, classes: Path) -> Iterator[None]:
     except DataError:
         if not _has_samples(classes) or _has_samples(source):
             raise
-        raise Problem(
-            "`classes`",
-            "must have one row per class",
-            f"{classes.name} has several rows of a class, and {source.name} has one of each",
-            "Swap `source` and `classes`.",
-            option=("source", "classes"),
-        ) from None
+        what = f"{classes.name} has several rows of a class, and {source.name} has one of each"
+        rule, remedy = "must have one row per class", "Swap `source` and `classes`."
+        both = "source", "classes"
+        raise Problem("`classes`", rule, what, remedy, option=both) from None
 
 
 def find_spellings(option: str, labels: list[str], known: list[str]) -> dict[str, str]:
@@ -95,13 +83,9 @@ def find_spellings(option: str, labels: list[str], known: list[str]) -> dict[str
     new = [label for label in labels if label not in known and fold_name(label) in spellings]
     for label in new:
         if len(same := spellings[fold_name(label)]) > 1:
-            raise Problem(
-                f"`{option}`",
-                "must spell classes as they are known",
-                f"{label!r} may be {same[0]!r} or {same[1]!r}",
-                "Rename it.",
-                option=option,
-            )
+            rule = "must spell classes as they are known"
+            what = f"{label!r} may be {same[0]!r} or {same[1]!r}"
+            raise Problem(f"`{option}`", rule, what, "Rename it.", option=option)
     return {label: spellings[fold_name(label)][0] for label in new}
 
 
@@ -113,10 +97,3 @@ def _has_samples(path: Path) -> bool | None:
     except DataError:
         return None
     return labels is not None and len({*labels}) < len(labels)
-
-
-def _exists(path: str | Path) -> bool:
-    try:
-        return Path(path).exists()
-    except (OSError, ValueError):  # names may be too long for a path
-        return False

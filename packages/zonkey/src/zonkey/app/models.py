@@ -14,6 +14,7 @@ import numpy as np
 
 from ..encoders.class_texts import split_names
 from ..errors import Problem
+from ..files.classes import Samples
 from ..files.formats import cells
 from ..inference.scorer import unwrap
 from ..labels import format_labels
@@ -108,13 +109,9 @@ class LoadedModel:
     def require(self, method: str, purpose: str, option: str | tuple[str, ...] = ()) -> None:
         """Refuse a model that cannot do something."""
         if not hasattr(self.last, method):
-            raise Problem(
-                purpose,
-                "needs the recommended model",
-                f"{type(self.last).__name__} has no `{method}`",
-                "Fit one with zonkey fit, without --preset.",
-                option=option,
-            )
+            what = f"{type(self.last).__name__} has no `{method}`"
+            remedy = "Fit one with zonkey fit, without --preset."
+            raise Problem(purpose, "needs the recommended model", what, remedy, option=option)
 
     @contextmanager
     def refuse_kind(self, purpose: str) -> Iterator[None]:
@@ -154,27 +151,15 @@ class LoadedModel:
             ) from None
 
 
-def read_rows(
-    stream: Stream, doing: str, progress: Progress, *, labeled: bool = False
-) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, tuple[str, ...]]:
-    """Return all features of a source, their labels, the column `split`, and their names.
+def kept_rows(model: Any) -> list[int]:
+    """Return the rows of the training samples that a model keeps."""
+    reserve = getattr(getattr(model, "state_", None), "reserve", None)  # not in all models
+    return [] if reserve is None else reserve.rows.tolist()
 
-    Labels and `split` are None if absent. With `labeled`, rows without a label are left out.
-    """
-    parts, labels, marks = [], [], []
-    names: list[str] = []
-    for block in watch_blocks(stream, doing, progress):
-        rows = np.full(len(block.X), True)
-        if labeled and block.labels is not None:
-            rows = block.labels != ""
-            labels.append(block.labels[rows])
-        if block.split is not None:
-            marks.append(block.split[rows])
-        parts.append(block.X[rows])
-        names += np.array(block.names or [], dtype=object)[rows if block.names else []].tolist()
-    X, y, split = (np.concatenate(part) if part else None for part in (parts, labels, marks))
-    assert X is not None
-    return X, y, split, tuple(names)
+
+def read_rows(stream: Stream, doing: str, progress: Progress, *, labeled: bool = False) -> Samples:
+    """Read all samples of a source. With `labeled`, those without a label are left out."""
+    return Samples.of(watch_blocks(stream, doing, progress), labeled=labeled)
 
 
 def row_of(stream: Stream, row: int, source: str | Path) -> tuple[np.ndarray, dict[str, Any]]:
@@ -187,10 +172,5 @@ def row_of(stream: Stream, row: int, source: str | Path) -> tuple[np.ndarray, di
             carried = {name: cells(c)[row - first] for name, c in block.carried.items()}
             return block.X[row - first], carried
         first += len(block.X)
-    raise Problem(
-        "`row`",
-        f"must be below the {first} rows of {source}",
-        f"got {row}",
-        "Rows are counted from 0.",
-        option="row",
-    )
+    rule = f"must be below the {first} rows of {source}"
+    raise Problem("`row`", rule, f"got {row}", "Rows are counted from 0.", option="row")

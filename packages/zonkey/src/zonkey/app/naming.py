@@ -48,24 +48,20 @@ class NamingTask:
     ) -> NamingTask:
         """List the samples, and encode none."""
         wanted: dict[str, Any] = {"label_column": label_column, "on_error": encoders.on_error}
-        stream: EncodedStream
+        make: Any = PictureStream
         if text_column is not None or is_texts(source, None, label_column):
-            encoder = encoders.texts()
+            make, encoder = TextStream, encoders.texts()
             needed = label_column is not None and shots is None  # else the shots may have it alone
-            stream = TextStream(
-                source, encoder, with_labels=needed, text_column=text_column, **wanted
-            )
+            stream = make(source, encoder, with_labels=needed, text_column=text_column, **wanted)
             encoders.facts[SAMPLE_COLUMN] = column = stream.items.column
-            if shots is not None:
-                column = column if has_column(shots, column) else None
-                labeled = TextStream(shots, encoder, with_labels=True, text_column=column, **wanted)
-                return cls(stream, _select_labeled(labeled), encoders)
-            return cls(stream, None, encoders)
-        images = encoders.images()
-        stream = PictureStream(source, images, **wanted)
+            if shots is not None and has_column(shots, column):
+                wanted["text_column"] = column
+        else:
+            encoder = encoders.images()
+            stream = make(source, encoder, **wanted)
         if shots is None:
             return cls(stream, None, encoders)
-        labeled = PictureStream(shots, images, with_labels=True, **wanted)
+        labeled = make(shots, encoder, with_labels=True, **wanted)
         return cls(stream, _select_labeled(labeled), encoders)
 
     @property
@@ -119,20 +115,19 @@ class NamingTask:
         are_named = None not in (self.encoders.encoder, other)
         if self.encoders.space == "joint" or (are_named and is_as_long):
             return
-        raise Problem(
-            "`encoder`",
-            "must be one of a pair with one space, such as clip-vit-b32, to classify by names",
-            f"{encoder['name']} {'is none' if encoder['space'] is None else 'is half of one'}",
-            "Choose another, name its `text_encoder`, or pass labeled samples with `shots`.",
-            option=("encoder", "text_encoder", "shots"),
-        )
+        rule = "must be one of a pair with one space, such as clip-vit-b32, to classify by names"
+        what = f"{encoder['name']} {'is none' if encoder['space'] is None else 'is half of one'}"
+        remedy = "Choose another, name its `text_encoder`, or pass labeled samples with `shots`."
+        options = "encoder", "text_encoder", "shots"
+        raise Problem("`encoder`", rule, what, remedy, option=options)
 
     def _read_shots(self, texts: ClassTexts, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
         assert self.labeled is not None
-        X, y, *_ = read_rows(self.labeled, "Encoding labeled samples", progress, labeled=True)
-        assert y is not None
+        shots = read_rows(self.labeled, "Encoding labeled samples", progress, labeled=True)
+        assert shots.labels is not None
         spelled = {fold_name(label): label for label in texts.labels.tolist()}
-        return X, np.array([spelled[fold_name(label)] for label in y.tolist()])
+        y = [spelled[fold_name(label)] for label in shots.labels.tolist()]
+        return shots.matrix, np.array(y)
 
 
 def learn_shots(
@@ -189,12 +184,7 @@ def _select_labeled(shots: EncodedStream) -> EncodedStream:
     if given.split is not None:
         used &= given.split != "test"
     if not used.any():
-        raise Problem(
-            "`shots`",
-            "must hold labeled samples that are not marked `test`",
-            f"{given.source} has none",
-            "Add some.",
-            option="shots",
-        )
+        rule = "must hold labeled samples that are not marked `test`"
+        raise Problem("`shots`", rule, f"{given.source} has none", "Add some.", option="shots")
     chosen = given.subset(np.flatnonzero(used))
     return replace(shots, source=chosen, label_column=None)

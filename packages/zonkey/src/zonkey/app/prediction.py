@@ -137,8 +137,9 @@ def predict(
     if novelty:
         loaded.require("novelty", "`novelty`", option="novelty")
     names = answer_names(top, with_proba=proba, with_novelty=novelty)
-    keys = {"features_key": features_key, "text_column": text_column}
-    stream = loaded.stream(source, format=format, **keys)
+    stream = loaded.stream(
+        source, format=format, features_key=features_key, text_column=text_column
+    )
     kept: dict[str, list[Any]] | None = {} if output is None else None
     n_rows, columns = 0, names
     with open_output(output, output_format or format, kept) as write:

@@ -61,20 +61,15 @@ def ignore(_: Step) -> None:
 
 def watch_blocks(stream: Stream, doing: str, progress: Progress) -> Iterator[Block]:
     """Yield the blocks of a source, and report how far it is read."""
-    rows = 0
+    rows, note = 0, ""
+    if isinstance(stream, TextStream) and stream.items.is_table:
+        note = f"Texts: column {stream.items.column!r} of {stream.items.source}."
     with _report_encoding(stream):
-        progress(Step(doing, rows, 0, stream.total, note=_note_column(stream)))
+        progress(Step(doing, rows, 0, stream.total, note=note))
         for block in stream:
             yield block  # first used, then done
             rows += len(block.X)
             progress(Step(doing, rows, stream.done, stream.total))
-
-
-def _note_column(stream: Stream) -> str:
-    """Return which column of a table holds the texts."""
-    if not isinstance(stream, TextStream) or not stream.items.is_table:
-        return ""
-    return f"Texts: column {stream.items.column!r} of {stream.items.source}."
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from ..encoders.stream import PictureStream, TextStream
 from ..encoders.text_encoder import NAME_TEMPLATES
 from ..encoders.texts import is_texts
 from ..errors import DataError, Problem, reword
-from ..files.classes import examine_prototypes
+from ..files.classes import require_prototypes
 from ..files.readers import stored_arrays
 from ..files.streams import STANDARD_INPUT, FeatureStream
 from ..labels import format_value
@@ -46,8 +46,8 @@ class Encoders:
     facts: dict[str, Any] = field(default_factory=dict)
     encoder: str | None = None
     text_encoder: str | None = None
-    templates: list[str] | None = None
-    text_columns: list[str] | None = None
+    templates: Sequence[str] | None = None
+    text_columns: Sequence[str] | None = None
     on_error: str = "raise"  # or "skip"
     cache: bool = True
 
@@ -71,27 +71,21 @@ class Encoders:
                 check_encoder(self.encoder, source)
             self._check_embedded(ENCODER, source)
             return FeatureStream(source, n_features=n_features, **wanted, **options)
-        kind = "pictures" if are_pictures else "texts"
-        given = [name for name in _OF_FEATURES if options.get(name)]
-        if given:
-            remedy = "Put the pictures of a class into one folder." if are_pictures else ""
-            raise Problem(
-                f"`{given[0]}`",
-                f"must be left out for {kind}",
-                f"got {format_value(str(options[given[0]]))}",
-                remedy or "Leave it out.",
-                option=given[0],
-            )
+        kind, remedy = "texts", "Leave it out."
+        if are_pictures:
+            kind, remedy = "pictures", "Put the pictures of a class into one folder."
+        for name in _OF_FEATURES:
+            if options.get(name):
+                what = f"got {format_value(str(options[name]))}"
+                rule = f"must be left out for {kind}"
+                raise Problem(f"`{name}`", rule, what, remedy, option=name)
         encoder = self.images() if are_pictures else self.texts()
         spec = encoder.spec_
         if n_features not in (None, spec["dimension"]):
-            raise Problem(
-                kind.capitalize(),
-                f"must have the {n_features} features of the other samples",
-                f"{spec['name']} gives {spec['dimension']}",
-                "Name their encoder with `encoder`.",
-                option="encoder",
-            )
+            rule = f"must have the {n_features} features of the other samples"
+            what = f"{spec['name']} gives {spec['dimension']}"
+            remedy = "Name their encoder with `encoder`."
+            raise Problem(kind.capitalize(), rule, what, remedy, option="encoder")
         if isinstance(encoder, ImageEncoder):
             return PictureStream(source, encoder, **wanted, on_error=self.on_error)
         format = options.get("format", "csv")
@@ -108,22 +102,16 @@ class Encoders:
             return True
         if str(source) == STANDARD_INPUT:
             return column is not None
-        of_texts = (_spec(self.facts.get(ENCODER)) or {}).get("kind") == "text"
+        of_texts = (self._find_known(ENCODER) or {}).get("kind") == "text"
         return (self.model is None or of_texts) and is_texts(source, column, label)
 
     @property
     def space(self) -> str:
         """Whether samples and classes were encoded to one space: a parameter of the model."""
-        specs = [_spec(self.facts.get(role)) for role in (ENCODER, TEXT_ENCODER)]
+        specs = [self._find_known(role) for role in (ENCODER, TEXT_ENCODER)]
         if None in specs:
             return "auto"
         return "joint" if share_space(*specs) else "separate"
-
-    def prototypes_of(
-        self, texts: ClassTexts, stream: Stream | None, templates: Sequence[str] | None = None
-    ) -> Prototypes:
-        """Return the prototypes of classes that texts describe; `templates` are the default."""
-        return self._texts(texts, stream, templates).prototypes(texts)
 
     def prototypes(
         self, path: Path, label_column: str | None = None, *, of: Stream | None = None
@@ -139,42 +127,35 @@ class Encoders:
         if columns is None and not has_texts(path):
             self._require_texts(path.name)
             self._check_embedded(TEXT_ENCODER, path)
-            found, dimensions, problems = examine_prototypes(path, label_column)
-            if problems or found is None:
-                raise DataError(problems[0])
-            return found, dimensions
+            return require_prototypes(path, label_column)
         if label_column is not None and not has_column(path, label_column):
             label_column = None  # that of the samples
         texts = class_texts(path, text_columns=columns, label_column=label_column)
         if columns is not None:
-            self.facts.setdefault(TEXT_COLUMNS, columns)
+            self.facts.setdefault(TEXT_COLUMNS, [*columns])
         return self.prototypes_of(texts, of), ()
 
     def _require_texts(self, file: str) -> None:
-        given = {"text_encoder": self.text_encoder, "templates": self.templates}
-        for option in [name for name, value in given.items() if value]:
-            raise Problem(
-                f"`{option}`",
-                "must be left out for prototypes",
-                f"{file} holds no texts",
-                "Name columns of texts with `text_columns`, or leave it out.",
-                option=(option, "text_columns"),
-            )
+        remedy = "Name columns of texts with `text_columns`, or leave it out."
+        for name in ("text_encoder", "templates"):
+            if getattr(self, name):
+                rule, what = "must be left out for prototypes", f"{file} holds no texts"
+                raise Problem(f"`{name}`", rule, what, remedy, option=(name, "text_columns"))
 
     def images(self) -> ImageEncoder:
         """Return the encoder of pictures; another than that of the training is refused."""
         name = self._name_of("image") or DEFAULT_IMAGE
-        return self._check_samples(ImageEncoder(name, cache=self.cache))
+        return self._load(ENCODER, ImageEncoder(name, cache=self.cache))
 
     def texts(self) -> TextEncoder:
         """Return the encoder of texts that are samples, in the same way."""
         name = self._name_of("text") or self.text_encoder or DEFAULT_TEXT
-        templates = (_spec(self.facts.get(ENCODER)) or {}).get("templates")
-        return self._check_samples(TextEncoder(name, templates=templates, cache=self.cache))
+        templates = (self._find_known(ENCODER) or {}).get("templates")
+        return self._load(ENCODER, TextEncoder(name, templates=templates, cache=self.cache))
 
     def _name_of(self, kind: str) -> str | None:
         """Return the name of the encoder of the samples, None for the default."""
-        known = _spec(self.facts.get(ENCODER))
+        known = self._find_known(ENCODER)
         kinds = {"image": "pictures", "text": "texts"}
         found = None if known is None else known.get("kind", "image")
         if self.model is not None and found != kind:
@@ -186,18 +167,23 @@ class Encoders:
             )
         return self.encoder or (known or {}).get("name")
 
-    def _check_samples(self, encoder: Any) -> Any:
-        """Return an encoder of samples that is that of the training."""
-        is_named = self.encoder is not None or _spec(self.facts.get(ENCODER)) is None
-        with name_encoder("encoder", given=is_named):
+    def _find_known(self, role: str) -> dict[str, Any] | None:
+        """Return what the training says about an encoder, if it names one."""
+        return _spec(self.facts.get(role))
+
+    def _load(self, role: str, encoder: Any) -> Any:
+        """Return a loaded encoder, which must be that of the training if there is one."""
+        given = getattr(self, role) is not None
+        with name_encoder(role, given=given or self._find_known(role) is None):
             spec = encoder.spec_
-        self._agree(ENCODER, spec, "`encoder`" if self.encoder else "the one here")
+        self._agree(role, spec, f"`{role}`" if given else "the one here")
         return encoder
 
-    def _texts(
+    def prototypes_of(
         self, texts: ClassTexts, of: Stream | None, usual: Sequence[str] | None = None
-    ) -> TextEncoder:
-        known = _spec(self.facts.get(TEXT_ENCODER))
+    ) -> Prototypes:
+        """Return the prototypes of classes that texts describe; `usual` are default templates."""
+        known = self._find_known(TEXT_ENCODER)
         if known is None and self.model is not None:
             raise ValueError(
                 f"Texts of classes need the text encoder of the training; {self.model} was fitted "
@@ -209,30 +195,27 @@ class Encoders:
         else:
             name = name or self._name_for_texts()
             if isinstance(of, PictureStream) and templates is None and _are_names(texts):
-                templates = [*NAME_TEMPLATES]
-        if templates is None and usual is not None:
-            templates = [*usual]
+                templates = NAME_TEMPLATES
+        templates = usual if templates is None else templates
+        templates = None if templates is None else [*templates]
         encoder = TextEncoder(name or DEFAULT_TEXT, templates=templates)
-        with name_encoder("text_encoder", given=self.text_encoder is not None or known is None):
-            spec = encoder.spec_
-        self._agree(TEXT_ENCODER, spec, "`text_encoder`" if self.text_encoder else "the one here")
-        return encoder
+        return self._load(TEXT_ENCODER, encoder).prototypes(texts)
 
     def _name_for_texts(self) -> str | None:
         """Return the encoder of the samples if it encodes texts too."""
-        spec = _spec(self.facts.get(ENCODER)) or {}
+        spec = self._find_known(ENCODER) or {}
         # The graph of texts of a pair in ONNX has a name of its own.
         is_pair = spec.get("space") is not None and not spec["name"].startswith("onnx:")
         return (self.encoder or spec["name"]) if spec.get("kind") == "text" or is_pair else None
 
     def _check_embedded(self, role: str, source: str | Path) -> None:
         spec = embedded_spec(source)
-        if spec is not None and (self.model is None or _spec(self.facts.get(role))):
+        if spec is not None and (self.model is None or self._find_known(role)):
             self._agree(role, spec, Path(source).name)
 
     def _agree(self, role: str, spec: dict[str, Any], source: str) -> None:
         """Note the encoder of a source, or refuse another one than that of the training."""
-        known = _spec(self.facts.get(role))
+        known = self._find_known(role)
         if known is None:
             self.facts[role] = spec
         elif known["revision"] != spec["revision"]:
@@ -253,13 +236,9 @@ def check_encoder(encoder: str | None, *sources: str | Path | None) -> None:
     """Refuse an encoder of pictures if no source holds any."""
     given = [source for source in sources if source is not None]
     if encoder is not None and not any(is_pictures(source) or is_texts(source) for source in given):
-        raise Problem(
-            "`encoder`",
-            "must be left out for features",
-            f"{given[0]} holds no pictures or texts",
-            "Leave it out, or pass the pictures or texts.",
-            option="encoder",
-        )
+        rule, what = "must be left out for features", f"{given[0]} holds no pictures or texts"
+        remedy = "Leave it out, or pass the pictures or texts."
+        raise Problem("`encoder`", rule, what, remedy, option="encoder")
 
 
 def _format_spec(spec: dict[str, Any]) -> str:

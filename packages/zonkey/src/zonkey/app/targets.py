@@ -29,25 +29,15 @@ def require_writable(option: str, target: Path, kind: str = "a folder") -> Itera
     try:
         yield
     except OSError as error:
-        raise Problem(
-            f"`{option}`",
-            f"must be {kind} to write to",
-            f"{target} is not ({error.strerror})",
-            "Choose another.",
-            option=option,
-        ) from None
+        what = f"{target} is not ({error.strerror})"
+        raise _refuse(option, f"must be {kind} to write to", what, "Choose another") from None
 
 
 def check_ending(option: str, target: Path, endings: Iterable[str], formats: str) -> None:
     """Refuse a file whose ending names no format that can be written."""
     if target.suffix.lower() not in endings:
-        raise Problem(
-            f"`{option}`",
-            f"must end in {' or '.join(endings)}",
-            f"got {target.name}",
-            f"Choose one of these{formats}.",
-            option=option,
-        )
+        rule = f"must end in {' or '.join(endings)}"
+        raise _refuse(option, rule, f"got {target.name}", f"Choose one of these{formats}")
 
 
 def check_target(option: str, target: Path, *inputs: Given) -> None:
@@ -56,15 +46,20 @@ def check_target(option: str, target: Path, *inputs: Given) -> None:
     for given in inputs:
         # The reader reports a file that does not exist.
         path = Path(given or "-")
-        if not target.exists() or not _exists(path):
+        if not target.exists() or not path_exists(path):
             continue
-        if target.samefile(path) or _is_table_of(path, target):
-            raise _refuse(
-                option, "must not be a file to read from", f"{target} is one", "Choose another name"
-            )
-        if _is_picture_of(path, target):
-            what = f"{target} is one of {path}"
-            raise _refuse(option, "must not replace a picture", what, "Choose another name")
+        # Imported here: it takes long, and few targets exist.
+        from ..encoders.collection import TABLES
+        from ..encoders.pictures import is_picture_name
+
+        remedy = "Choose another name"
+        for read in (path, *(path / name for name in TABLES)):
+            if read.exists() and target.samefile(read):
+                rule = "must not be a file to read from"
+                raise _refuse(option, rule, f"{target} is one", remedy)
+        if path.resolve() in target.resolve().parents and is_picture_name(target.name):
+            rule = "must not replace a picture"
+            raise _refuse(option, rule, f"{target} is one of {path}", remedy)
     with require_writable(option, target, "a file"), TemporaryFile(dir=target.parent):
         pass
 
@@ -82,19 +77,6 @@ def _refuse(option: str, rule: str, received: str, remedy: str) -> Problem:
     return Problem(f"`{option}`", rule, received, f"{remedy}.", option=option)
 
 
-def _exists(path: Path) -> bool:
+def path_exists(path: str | Path) -> bool:
     """Whether a file exists; names of classes may be too long for a path."""
     return os.path.exists(path)  # noqa: PTH110
-
-
-def _is_table_of(folder: Path, target: Path) -> bool:
-    from ..encoders.collection import TABLES  # imported here: it takes long, and few targets exist
-
-    tables = [folder / name for name in TABLES]
-    return any(table.exists() and target.samefile(table) for table in tables)
-
-
-def _is_picture_of(folder: Path, target: Path) -> bool:
-    from ..encoders.pictures import is_picture_name
-
-    return folder.resolve() in target.resolve().parents and is_picture_name(target.name)

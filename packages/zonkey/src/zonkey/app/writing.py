@@ -9,7 +9,7 @@ import math
 import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -69,24 +69,21 @@ def open_output(
         yield partial(_keep, {} if kept is None else kept)
         return
     if isinstance(target, str | Path):
-        with whole_file(target) as file, WRITERS[Path(target).suffix.lower()](file) as write:
-            yield _name_errors(write, target)
-        return
-    with WRITERS[f".{format}"](target) as write:
-        yield _name_errors(write, STREAM_NAME)
+        name, ending, file = target, Path(target).suffix.lower(), whole_file(target)
+    else:
+        name, ending, file = STREAM_NAME, f".{format}", nullcontext(target)
+    with file as opened, WRITERS[ending](opened) as write:
+
+        def write_or_tell(columns: Columns) -> None:
+            with name_target(name):
+                write(columns)
+
+        yield write_or_tell
 
 
 def _keep(kept: dict[str, list[Any]], columns: Columns) -> None:
     for name, column in columns.items():
         kept.setdefault(name, []).extend(cells(column))
-
-
-def _name_errors(write: Write, target: str | Path) -> Write:
-    def write_or_tell(columns: Columns) -> None:
-        with name_target(target):
-            write(columns)
-
-    return write_or_tell
 
 
 @contextmanager

@@ -5,25 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from .. import app
+from . import options
 from .errors import one_line_errors, tell_joined
-from .options import (
-    ENCODER,
-    JSON,
-    LABEL_COLUMN,
-    MODEL,
-    NO_CACHE,
-    ON_ERROR,
-    TEXT,
-    TEXT_COLUMN,
-    OnError,
-)
-
-if TYPE_CHECKING:
-    from ..app.classes import ChangedClasses
+from .progress import show_progress
 
 classes_app = typer.Typer(
     no_args_is_help=True,
@@ -33,21 +22,19 @@ classes_app = typer.Typer(
 )
 
 _UNCHANGED = "the model is unchanged"
-_OUTPUT = typer.Option(
-    "--output", "-o", help="Model file to write; by default MODEL itself.", show_default=False
-)
+_OUTPUT = typer.Option("--output", "-o", help="Model file to write; by default MODEL itself.")
 
 
 @classes_app.command("list")
-def list_classes(model: Annotated[Path, MODEL], as_json: Annotated[bool, JSON] = False) -> None:
+def list_classes(
+    model: Annotated[Path, options.MODEL], as_json: Annotated[bool, options.JSON] = False
+) -> None:
     """List the classes of a model.
 
     Each is seen or unseen, and a candidate if the model chooses from it.
     """
     with one_line_errors(_UNCHANGED):
-        from ..app.classes import list_classes
-
-        rows = list_classes(model)
+        rows = app.list_classes(model)
     if as_json:
         typer.echo(json.dumps(rows))
         return
@@ -58,14 +45,13 @@ def list_classes(model: Annotated[Path, MODEL], as_json: Annotated[bool, JSON] =
 
 @classes_app.command("add")
 def add_classes(
-    model: Annotated[Path, MODEL],
+    model: Annotated[Path, options.MODEL],
     classes: Annotated[
         Path | None,
         typer.Argument(
             help="Names, descriptions or prototypes of new classes, as in training. Known classes "
             "in it are skipped.",
             metavar="CLASSES",
-            show_default=False,
         ),
     ] = None,
     shots: Annotated[
@@ -75,64 +61,45 @@ def add_classes(
         ),
     ] = None,
     output: Annotated[Path | None, _OUTPUT] = None,
-    encoder: Annotated[str | None, ENCODER] = None,
+    encoder: Annotated[str | None, options.ENCODER] = None,
     text_encoder: Annotated[
         str | None,
         typer.Option(
             help="Encoder of the classes; by default that of the model. Needed if its files are in "
-            "another place now.",
-            show_default=False,
+            "another place now."
         ),
     ] = None,
-    text_column: Annotated[str | None, TEXT_COLUMN] = None,
-    text: Annotated[list[str] | None, TEXT] = None,
-    on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
-    no_cache: Annotated[bool, NO_CACHE] = False,
-    label_column: Annotated[str | None, LABEL_COLUMN] = None,
-    as_json: Annotated[bool, JSON] = False,
+    text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
+    text_columns: Annotated[list[str] | None, options.TEXT] = None,
+    on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
+    no_cache: Annotated[bool, options.NO_CACHE] = False,
+    label_column: Annotated[str | None, options.LABEL_COLUMN] = None,
+    as_json: Annotated[bool, options.JSON] = False,
 ) -> None:
     """Add classes by their descriptions or prototypes, by labeled samples, or by both."""
-    with one_line_errors(_UNCHANGED, classes="CLASSES"):
-        from ..app.classes import add_classes
-        from .progress import show_progress
-
-        with show_progress() as progress:
-            changed = add_classes(
-                model,
-                classes,
-                shots,
-                output,
-                encoder=encoder,
-                text_encoder=text_encoder,
-                text_column=text_column,
-                text_columns=text,
-                on_error=on_error.value,
-                cache=not no_cache,
-                label_column=label_column,
-                progress=progress,
-            )
+    given = options.pass_on(locals())
+    with one_line_errors(_UNCHANGED, classes="CLASSES"), show_progress() as progress:
+        changed = app.add_classes(**given, progress=progress)
     _tell(changed, as_json)
 
 
 @classes_app.command("remove")
 def remove_classes(
-    model: Annotated[Path, MODEL],
+    model: Annotated[Path, options.MODEL],
     labels: Annotated[list[str], typer.Argument(help="Labels of classes.", metavar="LABEL")],
     output: Annotated[Path | None, _OUTPUT] = None,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: Annotated[bool, options.JSON] = False,
 ) -> None:
     """Remove classes.
 
     What the model learned from their samples about other classes stays.
     """
     with one_line_errors(_UNCHANGED):
-        from ..app.classes import remove_classes
-
-        changed = remove_classes(model, labels, output)
+        changed = app.remove_classes(model, labels, output)
     _tell(changed, as_json)
 
 
-def _tell(changed: ChangedClasses, as_json: bool) -> None:
+def _tell(changed: app.ChangedClasses, as_json: bool) -> None:
     """Say what changed."""
     tell_joined(changed.joined)
     if as_json:

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from . import options
 from .errors import tell_problem
-from .options import FEATURES_KEY, JSON, LABEL_COLUMN, LABELS_KEY
 
 data_app = typer.Typer(
     no_args_is_help=True,
@@ -27,17 +27,16 @@ def data_check(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Features, prototypes and labels, in any order; or the folder of a benchmark.",
-            show_default=False,
+            help="Features, prototypes and labels, in any order; or the folder of a benchmark."
         ),
     ] = None,
     features: Annotated[Path | None, typer.Option(help="File of the features.")] = None,
     prototypes: Annotated[Path | None, typer.Option(help="File of the prototypes.")] = None,
     labels: Annotated[Path | None, typer.Option(help="File of the labels.")] = None,
-    label_column: Annotated[str | None, LABEL_COLUMN] = None,
-    features_key: Annotated[str | None, FEATURES_KEY] = None,
-    labels_key: Annotated[str | None, LABELS_KEY] = None,
-    as_json: Annotated[bool, JSON] = False,
+    label_column: Annotated[str | None, options.LABEL_COLUMN] = None,
+    features_key: Annotated[str | None, options.FEATURES_KEY] = None,
+    labels_key: Annotated[str | None, options.LABELS_KEY] = None,
+    as_json: Annotated[bool, options.JSON] = False,
 ) -> None:
     """Check your own files before you use them.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -17,11 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-class Demo(StrEnum):
-    """What is demonstrated."""
-
-    features = "features"
-    pictures = "pictures"
+Demo = StrEnum("Demo", ["features", "pictures"])
 
 
 def demo(
@@ -36,16 +33,14 @@ def demo(
     name: Annotated[
         list[str] | None,
         typer.Option(
-            help='Text to find pictures for, such as "a striped horse". Repeat it for several.',
-            show_default=False,
+            help='Text to find pictures for, such as "a striped horse". Repeat it for several.'
         ),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             help="Folder for the page, the record and pictures. By default zonkey-demo, for "
-            "pictures zonkey-demo/pictures.",
-            show_default=False,
+            "pictures zonkey-demo/pictures."
         ),
     ] = None,
     seed: Annotated[
@@ -58,59 +53,56 @@ def demo(
     """Recognize emoji that the model has never seen, by their names."""
     from rich.console import Console
 
-    console = Console(stderr=as_json)
-    show = _demo_of_pictures if what is Demo.pictures else _demo_of_features
-    if name and what is not Demo.pictures:
+    console, of_pictures = Console(stderr=as_json), what is Demo.pictures
+    if name and not of_pictures:
         refuse("--name needs pictures to search; got none. Call `zonkey demo pictures`.")
-    default = Path("zonkey-demo")
-    out = out or (default / "pictures" if what is Demo.pictures else default)
-    kept = "features so far are kept" if what is Demo.pictures else "nothing was written"
+    out = out or Path("zonkey-demo") / ("pictures" if of_pictures else "")
+    kept = "features so far are kept" if of_pictures else "nothing was written"
     with one_line_errors(kept), require_writable("out", out):
         out.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=out):  # fails before the work, not after it
             pass
-        record, print_tables, files = show(name or [], out, seed, console)
+        with console.status("Loading emoji") as status:
+            if of_pictures:
+                from ..demo.pictures import run_picture_demo, write_picture_demo
+
+                result = run_picture_demo(name or [], out, seed, status.update)
+                status.update("Drawing the page")
+                files = write_picture_demo(result, out)
+            else:
+                from ..demo.features import run_demo, write_demo
+
+                result = run_demo(seed, status.update)
+                status.update("Drawing the page")
+                files = write_demo(result, out)
     if as_json:
-        typer.echo(json.dumps(record))
-    else:
-        print_tables(record, console)
-        typer.echo("\nPage:   {}\nRecord: {}".format(*files))  # not wrapped: paths get copied
+        typer.echo(json.dumps(result.record))
+        return
+    (_print_picture_demo if of_pictures else _print_demo)(result.record, console)
+    typer.echo("\nPage:   {}\nRecord: {}".format(*files))  # not wrapped: paths get copied
 
 
-def _demo_of_features(
-    _: list[str], out: Path, seed: int, console: Console
-) -> tuple[dict[str, Any], Any, tuple[Path, Path]]:
-    from ..demo.features import run_demo, write_demo
+def _print_table(
+    console: Console, title: str, headings: Iterable[str], rows: Iterable[Iterable[str]], left: int
+) -> None:
+    """Print a table; the first columns, of text, stand left and the others right."""
+    from rich.table import Table
 
-    with console.status("Loading emoji") as status:
-        result = run_demo(seed, status.update)
-        status.update("Drawing the page")
-        return result.record, _print_demo, write_demo(result, out)
-
-
-def _demo_of_pictures(
-    names: list[str], out: Path, seed: int, console: Console
-) -> tuple[dict[str, Any], Any, tuple[Path, Path]]:
-    from ..demo.pictures import run_picture_demo, write_picture_demo
-
-    with console.status("Loading emoji") as status:
-        result = run_picture_demo(names, out, seed, status.update)
-        status.update("Drawing the page")
-        return result.record, _print_picture_demo, write_picture_demo(result, out)
+    table = Table(title=title)
+    for i, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if i < left else "right")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
 
 
 def _print_picture_demo(record: dict[str, Any], console: Console) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     from ..demo.pictures import score_rows
 
-    table = Table(title="Accuracy (%)")
-    for i, heading in enumerate(("pictures of", "among", "accuracy", "hit@5", "chance")):
-        table.add_column(heading, justify="right" if i > 1 else "left")
-    for row in score_rows(record):
-        table.add_row(*row)
-    console.print(table)
+    headings = "pictures of", "among", "accuracy", "hit@5", "chance"
+    _print_table(console, "Accuracy (%)", headings, score_rows(record), 2)
     for found in record["names"]:
         shown = (f"{row['label']}{'*' if row['is_unseen'] else ''}" for row in found["best"])
         console.print(Text(f"{found['name']}: {', '.join(shown)}"))  # no markup: it was typed
@@ -118,8 +110,6 @@ def _print_picture_demo(record: dict[str, Any], console: Console) -> None:
 
 
 def _print_demo(record: dict[str, Any], console: Console) -> None:
-    from rich.table import Table
-
     from ..demo.features import HEADINGS, SHOTS, model_rows, unlabeled_line
 
     data = record["data"]
@@ -127,23 +117,17 @@ def _print_demo(record: dict[str, Any], console: Console) -> None:
         f"{data['n_samples']['train']} training pictures of {data['n_seen']} emoji; "
         f"{data['n_unseen']} others are known by name and keywords only.\n"
     )
-    table = Table(title="Accuracy (%, mean over classes)")
-    for i, heading in enumerate(("model", "chosen", *HEADINGS.values())):
-        table.add_column(heading, justify="right" if i > 1 else "left")
-    for row in model_rows(record):
-        table.add_row(*row)
-    console.print(table)
+    headings = "model", "chosen", *HEADINGS.values()
+    _print_table(console, "Accuracy (%, mean over classes)", headings, model_rows(record), 2)
     console.print(
         "unseen, hit@5: among unseen classes only. acc_s, acc_u, HM: among all classes. "
         f"Chance: {100 / data['n_unseen']:.1f}."
     )
     console.print(f"{unlabeled_line(record)}\n")
     shots = record["any_shot"]
-    table = Table(title=f"Any-shot: hit@1 (%) among {shots['n_novel']} novel classes")
-    table.add_column("model")
-    for K in SHOTS:
-        table.add_column(f"K = {K}", justify="right")
+    rows = []
     for name, curve in shots["curves"].items():
         hits = dict(zip(curve["shots"], curve["hit@1"], strict=True))
-        table.add_row(name, *(f"{100 * hits[K]:.1f}" if K in hits else "-" for K in SHOTS))
-    console.print(table)
+        rows.append([name, *(f"{100 * hits[K]:.1f}" if K in hits else "-" for K in SHOTS)])
+    title = f"Any-shot: hit@1 (%) among {shots['n_novel']} novel classes"
+    _print_table(console, title, ("model", *(f"K = {K}" for K in SHOTS)), rows, 1)

@@ -16,12 +16,7 @@ from ..errors import STREAM_NAME, Problem
 
 _PIPE_CLOSED = 128 + 13  # as shells report a program that was ended by SIGPIPE
 _LONGEST = 1000  # characters of a message
-_NAMES = {
-    "model": "MODEL",
-    "source": "SOURCE",
-    "text_columns": "--text",
-    "templates": "--template",
-}
+_NAMES = {"model": "MODEL", "source": "SOURCE", "text_columns": "--text", "templates": "--template"}
 # Options with the same name in all commands; names of one word may be arrays in a file as well
 _COMMON = ("label_column", "features_key", "labels_key", "text_columns", "templates", "device")
 _COMMON += ("text_column",)

@@ -12,19 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
+from .. import app
+from . import options
 from .errors import one_line_errors, tell_joined
-from .options import (
-    FEATURES_KEY,
-    JSON,
-    LABEL_COLUMN,
-    LABELS,
-    LABELS_KEY,
-    NO_CACHE,
-    ON_ERROR,
-    TEXT,
-    TEXT_COLUMN,
-    OnError,
-)
 from .progress import show_progress
 
 NOTHING = "nothing was written"
@@ -33,18 +23,8 @@ _LAST_NUMBER = re.compile(r"\d+$")
 _LONGEST_VALUE = 40  # characters of a parameter that `zonkey fit` prints; `zonkey info` prints all
 
 
-class Preset(StrEnum):
-    """Recipes of models."""
-
-    recommended = "recommended"
-    paper = "paper"
-
-
-class Candidates(StrEnum):
-    """Classes that a model chooses from."""
-
-    unseen = "unseen"
-    all = "all"
+Preset = StrEnum("Preset", ["recommended", "paper"])
+Candidates = StrEnum("Candidates", ["unseen", "all"])
 
 
 def fit(
@@ -63,7 +43,6 @@ def fit(
             "may have no samples. By default the labels of pictures and texts are their names; "
             "features have no prototypes.",
             metavar="CLASSES",
-            show_default=False,
         ),
     ] = None,
     output: Annotated[
@@ -77,33 +56,30 @@ def fit(
         Preset, typer.Option(help="Recommended model, or the paper's with its default parameters.")
     ] = Preset.recommended,
     unlabeled: Annotated[
-        Path | None,
-        typer.Option(help="Unlabeled samples of the candidate classes to adapt to."),
+        Path | None, typer.Option(help="Unlabeled samples of the candidate classes to adapt to.")
     ] = None,
     encoder: Annotated[
         str | None,
         typer.Option(
             help="Encoder of the samples, see `zonkey encoders`; by default efficientnet-lite0 for "
-            "pictures, minilm-l6 (English) for texts.",
-            show_default=False,
+            "pictures, minilm-l6 (English) for texts."
         ),
     ] = None,
     text_encoder: Annotated[
         str | None,
         typer.Option(
             help="Encoder of the classes; by default that of the samples if it encodes texts too, "
-            "else minilm-l6 (English).",
-            show_default=False,
+            "else minilm-l6 (English)."
         ),
     ] = None,
-    text_column: Annotated[str | None, TEXT_COLUMN] = None,
-    text: Annotated[list[str] | None, TEXT] = None,
-    template: Annotated[
+    text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
+    text_columns: Annotated[list[str] | None, options.TEXT] = None,
+    templates: Annotated[
         list[str] | None,
         typer.Option(
+            "--template",
             help='Sentence around each text, such as "a photo of a {}". Repeat it for the mean of '
             'several. By default "{}" and "a photo of a {}" if pictures and names are given.',
-            show_default=False,
         ),
     ] = None,
     chunks: Annotated[
@@ -114,33 +90,32 @@ def fit(
             "an interruption, the same command resumes from the folder OUTPUT.progress.",
         ),
     ] = False,
-    on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
-    no_cache: Annotated[bool, NO_CACHE] = False,
-    label_column: Annotated[str | None, LABEL_COLUMN] = None,
+    on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
+    no_cache: Annotated[bool, options.NO_CACHE] = False,
+    label_column: Annotated[str | None, options.LABEL_COLUMN] = None,
     feature_columns: Annotated[
         list[str] | None,
         typer.Option(
             help='Column of features in a table, or a pattern such as "f*". Repeat it for several. '
-            "By default all columns of numbers.",
-            show_default=False,
+            "By default all columns of numbers."
         ),
     ] = None,
-    id_column: Annotated[
+    id_columns: Annotated[
         list[str] | None,
         typer.Option(
+            "--id-column",
             help="Column of a table that is not a feature, or a pattern. Repeat it for several.",
-            show_default=False,
         ),
     ] = None,
-    labels: Annotated[Path | None, LABELS] = None,
-    features_key: Annotated[str | None, FEATURES_KEY] = None,
-    labels_key: Annotated[str | None, LABELS_KEY] = None,
+    labels: Annotated[Path | None, options.LABELS] = None,
+    features_key: Annotated[str | None, options.FEATURES_KEY] = None,
+    labels_key: Annotated[str | None, options.LABELS_KEY] = None,
     notes: Annotated[
         str | None, typer.Option(help="Free text for those who use the model.")
     ] = None,
     license: Annotated[str | None, typer.Option(help="License of the model.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed.")] = 0,
-    as_json: Annotated[bool, JSON] = False,
+    random_state: Annotated[int, typer.Option("--seed", min=0, help="Seed.")] = 0,
+    as_json: Annotated[bool, options.JSON] = False,
 ) -> None:
     """Learn from pictures or texts and names, or from features and prototypes; write a model file.
 
@@ -148,36 +123,10 @@ def fit(
     `split` of SOURCE may mark rows: those marked `test` are left out, and parameters are chosen on
     the classes marked `val`.
     """
+    given = {**options.pass_on(locals()), "id_columns": id_columns or ()}
     names = {"classes": "CLASSES", "id_columns": "--id-column"}
     with one_line_errors(NOTHING, **names), show_progress() as progress:
-        from ..app import fit as fit_files
-
-        found = fit_files(
-            source,
-            classes,
-            output,
-            candidates=candidates.value,
-            preset=preset.value,
-            unlabeled=unlabeled,
-            chunks=chunks,
-            encoder=encoder,
-            text_encoder=text_encoder,
-            text_column=text_column,
-            text_columns=text,
-            templates=template,
-            on_error=on_error.value,
-            cache=not no_cache,
-            label_column=label_column,
-            feature_columns=feature_columns,
-            id_columns=id_column or (),
-            labels=labels,
-            features_key=features_key,
-            labels_key=labels_key,
-            notes=notes,
-            license=license,
-            random_state=seed,
-            progress=progress,
-        )
+        found = app.fit(**given, progress=progress)
     tell_joined(found.joined)
     record = {"seconds": found.seconds, **found.info}
     if as_json:

@@ -11,27 +11,11 @@ from typing import Annotated, Any
 
 import typer
 
+from .. import app
+from . import options
 from .errors import one_line_errors, refuse
 from .fit_command import NOTHING, print_encoders, print_summary
-from .options import (
-    ANSWERS,
-    ENCODER,
-    FEATURES_KEY,
-    JSON,
-    LABEL_COLUMN,
-    LABELS,
-    LABELS_KEY,
-    MODEL,
-    NO_CACHE,
-    NOVELTY,
-    ON_ERROR,
-    PROBA,
-    REJECT_BELOW,
-    SUMMARY_JSON,
-    TEXT_COLUMN,
-    TOP,
-    OnError,
-)
+from .progress import show_progress
 
 _TERMS = {
     "hit@": "hit@k: the class is among the k best.",
@@ -54,42 +38,31 @@ _CANDIDATES = typer.Option(
     "--candidates",
     help="Classes to choose from instead of those of the model: unseen, all, or labels with "
     "commas between them.",
-    show_default=False,
 )
 _FORMAT = typer.Option("--format", help="Format of standard input.")
+Format = StrEnum("Format", ["csv", "tsv", "jsonl", "parquet", "npz", "npy"])
 # The same list of the library would take long to import.
 EVERY_BASELINE = ("nearest-mean", "ridge", "logistic", "paper")
 
 
-class Format(StrEnum):
-    """Formats of standard input."""
-
-    csv = "csv"
-    tsv = "tsv"
-    jsonl = "jsonl"
-    parquet = "parquet"
-    npz = "npz"
-    npy = "npy"
-
-
 def predict(
-    model: Annotated[Path, MODEL],
+    model: Annotated[Path, options.MODEL],
     source: Annotated[str, _SOURCE],
-    output: Annotated[str, ANSWERS] = "-",
-    top: Annotated[int, TOP] = 1,
-    proba: Annotated[bool, PROBA] = False,
-    novelty: Annotated[bool, NOVELTY] = False,
+    output: Annotated[str, options.ANSWERS] = "-",
+    top: Annotated[int, options.TOP] = 1,
+    proba: Annotated[bool, options.PROBA] = False,
+    novelty: Annotated[bool, options.NOVELTY] = False,
     candidates: Annotated[list[str] | None, _CANDIDATES] = None,
-    reject_below: Annotated[float | None, REJECT_BELOW] = None,
-    encoder: Annotated[str | None, ENCODER] = None,
-    text_column: Annotated[str | None, TEXT_COLUMN] = None,
-    on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
-    no_cache: Annotated[bool, NO_CACHE] = False,
-    features_key: Annotated[str | None, FEATURES_KEY] = None,
+    reject_below: Annotated[float | None, options.REJECT_BELOW] = None,
+    encoder: Annotated[str | None, options.ENCODER] = None,
+    text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
+    on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
+    no_cache: Annotated[bool, options.NO_CACHE] = False,
+    features_key: Annotated[str | None, options.FEATURES_KEY] = None,
     format: Annotated[
         Format, typer.Option("--format", help="Format of standard input and standard output.")
     ] = Format.csv,
-    as_json: Annotated[bool, SUMMARY_JSON] = False,
+    as_json: Annotated[bool, options.SUMMARY_JSON] = False,
 ) -> None:
     """Write the predicted class of every picture, text or row.
 
@@ -97,31 +70,13 @@ def predict(
     `top_1`, `top_2`, ..., `proba_1`, `proba_2`, ... and `novelty`. No labels are needed. Rows are
     read and written in blocks: there may be more of them than fit into memory.
     """
+    given = options.pass_on(locals())
     with one_line_errors(NOTHING):
-        to = "jsonl" if as_json else format.value
+        to = "jsonl" if as_json else given["format"]
         target = choose_target(output, to)
-        from ..app.prediction import predict
-        from .progress import show_progress
-
+        given |= {"output": target, "output_format": to, "candidates": candidates or ()}
         with show_progress() as progress:
-            found = predict(
-                model,
-                source,
-                target,
-                top=top,
-                proba=proba,
-                novelty=novelty,
-                candidates=candidates or (),
-                reject_below=reject_below,
-                encoder=encoder,
-                text_column=text_column,
-                on_error=on_error.value,
-                cache=not no_cache,
-                features_key=features_key,
-                format=format.value,
-                output_format=to,
-                progress=progress,
-            )
+            found = app.predict(**given, progress=progress)
     if output == "-":
         return
     if as_json:
@@ -147,7 +102,7 @@ def choose_target(output: str, format: str) -> Any:
 
 
 def evaluate(
-    model: Annotated[Path, MODEL],
+    model: Annotated[Path, options.MODEL],
     source: Annotated[str, _LABELED],
     html: Annotated[Path | None, typer.Option(help="Page to write, with tables and plots.")] = None,
     baselines: Annotated[
@@ -164,17 +119,17 @@ def evaluate(
             "not marked `test`."
         ),
     ] = None,
-    reject_below: Annotated[float | None, REJECT_BELOW] = None,
-    encoder: Annotated[str | None, ENCODER] = None,
-    text_column: Annotated[str | None, TEXT_COLUMN] = None,
-    on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
-    no_cache: Annotated[bool, NO_CACHE] = False,
-    label_column: Annotated[str | None, LABEL_COLUMN] = None,
-    labels: Annotated[Path | None, LABELS] = None,
-    features_key: Annotated[str | None, FEATURES_KEY] = None,
-    labels_key: Annotated[str | None, LABELS_KEY] = None,
+    reject_below: Annotated[float | None, options.REJECT_BELOW] = None,
+    encoder: Annotated[str | None, options.ENCODER] = None,
+    text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
+    on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
+    no_cache: Annotated[bool, options.NO_CACHE] = False,
+    label_column: Annotated[str | None, options.LABEL_COLUMN] = None,
+    labels: Annotated[Path | None, options.LABELS] = None,
+    features_key: Annotated[str | None, options.FEATURES_KEY] = None,
+    labels_key: Annotated[str | None, options.LABELS_KEY] = None,
     format: Annotated[Format, _FORMAT] = Format.csv,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: Annotated[bool, options.JSON] = False,
 ) -> None:
     """Measure how well a model does on labeled samples.
 
@@ -184,30 +139,11 @@ def evaluate(
     If some labels are none of the classes of MODEL, also how well the novelty of these strangers
     tells them from the other samples.
     """
+    given = options.pass_on(locals())
     with one_line_errors(NOTHING):
-        names = _baseline_names(baselines)
-        from ..app.evaluation import evaluate
-        from .progress import show_progress
-
+        given["baselines"] = _baseline_names(baselines)
         with show_progress() as progress:
-            result = evaluate(
-                model,
-                source,
-                html,
-                baselines=names,
-                training=training,
-                reject_below=reject_below,
-                encoder=encoder,
-                text_column=text_column,
-                on_error=on_error.value,
-                cache=not no_cache,
-                label_column=label_column,
-                labels=labels,
-                features_key=features_key,
-                labels_key=labels_key,
-                format=format.value,
-                progress=progress,
-            )
+            result = app.evaluate(**given, progress=progress)
     if as_json:
         typer.echo(json.dumps(result.to_dict()))
         return
@@ -236,42 +172,28 @@ def _baseline_names(given: str | None) -> tuple[str, ...]:
 
 
 def explain(
-    model: Annotated[Path, MODEL],
+    model: Annotated[Path, options.MODEL],
     source: Annotated[str, _SOURCE],
     row: Annotated[int, typer.Option(min=0, help="Position of the sample, counted from 0.")] = 0,
     top: Annotated[int, typer.Option(min=1, help="Number of best classes to show.")] = 5,
-    plot: Annotated[
-        Path | None, typer.Option(help="Picture to write: png or svg.", show_default=False)
-    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Picture to write: png or svg.")] = None,
     candidates: Annotated[list[str] | None, _CANDIDATES] = None,
-    encoder: Annotated[str | None, ENCODER] = None,
-    text_column: Annotated[str | None, TEXT_COLUMN] = None,
-    no_cache: Annotated[bool, NO_CACHE] = False,
-    features_key: Annotated[str | None, FEATURES_KEY] = None,
+    encoder: Annotated[str | None, options.ENCODER] = None,
+    text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
+    no_cache: Annotated[bool, options.NO_CACHE] = False,
+    features_key: Annotated[str | None, options.FEATURES_KEY] = None,
     format: Annotated[Format, _FORMAT] = Format.csv,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: Annotated[bool, options.JSON] = False,
 ) -> None:
     """Explain the answer for one picture, text or row.
 
     Shows the classes, labeled samples and attributes for and against it.
     """
+    given = {**options.pass_on(locals()), "candidates": candidates or ()}
     with one_line_errors(NOTHING):
-        from ..app.explanation import explain
         from ..app.writing import drop_nan
 
-        found = explain(
-            model,
-            source,
-            row,
-            plot,
-            top=top,
-            candidates=candidates or (),
-            encoder=encoder,
-            text_column=text_column,
-            cache=not no_cache,
-            features_key=features_key,
-            format=format.value,
-        )
+        found = app.explain(**given)
     if as_json:
         columns = {name: drop_nan(cell) for name, cell in found.columns.items()}
         record = {"row": row, "columns": columns, **found.explanation.to_dict()}
@@ -285,21 +207,18 @@ def explain(
 
 
 def info(
-    model: Annotated[Path, MODEL],
+    model: Annotated[Path, options.MODEL],
     card: Annotated[
-        Path | None,
-        typer.Option(help="Model card to write: a page in Markdown.", show_default=False),
+        Path | None, typer.Option(help="Model card to write: a page in Markdown.")
     ] = None,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: Annotated[bool, options.JSON] = False,
 ) -> None:
     """Describe a model file.
 
     Classes, parameters, training, notes, license and versions. The arrays are not read.
     """
     with one_line_errors(NOTHING):
-        from ..app import info
-
-        found = info(model, card)
+        found = app.info(model, card)
     if as_json:
         typer.echo(json.dumps(found))
         return
@@ -321,7 +240,7 @@ def info(
 
 
 def export(
-    model: Annotated[Path, MODEL],
+    model: Annotated[Path, options.MODEL],
     onnx: Annotated[Path, typer.Option(help="ONNX file to write.")],
     top: Annotated[int, typer.Option(min=1, help="Number of best classes in its output.")] = 5,
     with_encoder: Annotated[
@@ -330,19 +249,16 @@ def export(
             "--with-encoder", help="Start from the pixels of pictures instead of features."
         ),
     ] = False,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: Annotated[bool, options.JSON] = False,
 ) -> None:
     """Write a model as an ONNX graph.
 
     It maps raw features to labels, the best classes and their probabilities. With --with-encoder,
     its input is pixels; its metadata say how pictures are resized.
     """
-    with one_line_errors(NOTHING):
-        from ..app import export
-        from .progress import show_progress
-
-        with show_progress() as progress:
-            found = export(model, onnx, top=top, with_encoder=with_encoder, progress=progress)
+    given = options.pass_on(locals())
+    with one_line_errors(NOTHING), show_progress() as progress:
+        found = app.export(**given, progress=progress)
     if as_json:
         typer.echo(json.dumps(asdict(found)))
     else:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Mapping
+from enum import Enum, StrEnum
+from typing import Any
 
 import typer
 
 MODEL = typer.Argument(help="Model file, as written by `zonkey fit`.", metavar="MODEL")
 JSON = typer.Option("--json", help="Print JSON instead of text.")
 ANSWERS = typer.Option(
-    "--output",
-    "-o",
-    help="File to write: csv, tsv, jsonl, parquet or npz; - is standard output.",
+    "--output", "-o", help="File to write: csv, tsv, jsonl, parquet or npz; - is standard output."
 )
 TOP = typer.Option(min=1, help="Number of best classes to write.")
 PROBA = typer.Option("--proba", help="Write the probabilities of these classes too.")
@@ -27,8 +27,7 @@ FEATURES_KEY = typer.Option(help="Name of the features in a file of several arra
 LABELS_KEY = typer.Option(help="Name of the labels in a file of several arrays.")
 ENCODER = typer.Option(
     help="Encoder of the samples, see `zonkey encoders`; by default that of the model. Needed if "
-    "its files are in another place now.",
-    show_default=False,
+    "its files are in another place now."
 )
 NO_CACHE = typer.Option(
     "--no-cache",
@@ -40,24 +39,23 @@ ON_ERROR = typer.Option(
 )
 TEXT_COLUMN = typer.Option(
     help="Column of the texts in a table; by default text, texts or sentence, else the only column "
-    "of text that holds no labels.",
-    show_default=False,
+    "of text that holds no labels."
 )
-REJECT_BELOW = typer.Option(
-    min=0,
-    max=1,
-    help='Probability below which the answer is "unknown".',
-    show_default=False,
-)
+REJECT_BELOW = typer.Option(min=0, max=1, help='Probability below which the answer is "unknown".')
 TEXT = typer.Option(
+    "--text",
     help="Column of CLASSES that describes the class; by default all columns of text. Repeat it "
     "for several.",
-    show_default=False,
 )
 
 
-class OnError(StrEnum):
-    """What happens to a picture that cannot be read."""
+OnError = StrEnum("OnError", {"stop": "raise", "skip": "skip"})
 
-    stop = "raise"
-    skip = "skip"
+
+def pass_on(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a command as those of the function of `zonkey.app` that it calls."""
+    passed = {name: v.value if isinstance(v, Enum) else v for name, v in given.items()}
+    passed.pop("as_json", None)
+    if "no_cache" in passed:
+        passed["cache"] = not passed.pop("no_cache")
+    return passed

@@ -9,24 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .. import app
 from ..optional import format_install
+from . import options
 from .errors import one_line_errors, tell_joined
 from .fit_command import NOTHING
 from .model_commands import choose_target
-from .options import (
-    ANSWERS,
-    JSON,
-    LABEL_COLUMN,
-    NO_CACHE,
-    NOVELTY,
-    ON_ERROR,
-    PROBA,
-    REJECT_BELOW,
-    SUMMARY_JSON,
-    TEXT_COLUMN,
-    TOP,
-    OnError,
-)
+from .progress import show_progress
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -63,38 +52,35 @@ def embed(
             "each text has one.",
         ),
     ] = False,
-    encoder: Annotated[
-        str | None,
-        typer.Option(help="Encoder; see `zonkey encoders`.", show_default=False),
-    ] = None,
-    text_column: Annotated[str | None, TEXT_COLUMN] = None,
-    text: Annotated[
+    encoder: Annotated[str | None, typer.Option(help="Encoder; see `zonkey encoders`.")] = None,
+    text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
+    text_columns: Annotated[
         list[str] | None,
         typer.Option(
+            "--text",
             help="With --classes, column of SOURCE that describes them; by default all columns of "
             "text. Repeat it for several.",
-            show_default=False,
         ),
     ] = None,
-    template: Annotated[
+    templates: Annotated[
         list[str] | None,
         typer.Option(
+            "--template",
             help='Sentence for texts, such as "a photo of a {}". Repeat it for several.',
-            show_default=False,
         ),
     ] = None,
     label_column: Annotated[
-        str | None, typer.Option(help="Column of the labels in a table.", show_default=False)
+        str | None, typer.Option(help="Column of the labels in a table.")
     ] = None,
-    on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
-    no_cache: Annotated[bool, NO_CACHE] = False,
+    on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
+    no_cache: Annotated[bool, options.NO_CACHE] = False,
     device: Annotated[
         str, typer.Option(help="cpu, cuda, cuda:1, or auto: CUDA if available.")
     ] = "auto",
     batch_size: Annotated[
         int, typer.Option(min=1, help="Number of pictures or texts to encode at once.")
     ] = 32,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: Annotated[bool, options.JSON] = False,
 ) -> None:
     """Turn pictures or texts into features, or texts of classes into prototypes.
 
@@ -102,26 +88,9 @@ def embed(
     name of each file or the text, labels and other columns of SOURCE; in npy there are features
     only.
     """
-    with one_line_errors(NOTHING):
-        from ..app.embedding import embed
-        from .progress import show_progress
-
-        with show_progress() as progress:
-            found = embed(
-                source,
-                output,
-                classes=classes,
-                encoder=encoder,
-                text_column=text_column,
-                text_columns=text,
-                templates=template,
-                label_column=label_column,
-                on_error=on_error.value,
-                cache=not no_cache,
-                device=device,
-                batch_size=batch_size,
-                progress=progress,
-            )
+    given = options.pass_on(locals())
+    with one_line_errors(NOTHING), show_progress() as progress:
+        found = app.embed(**given, progress=progress)
     spec = found.encoder
     if as_json:
         record = {"output": found.output, "kind": found.kind, "rows": found.rows}
@@ -146,24 +115,21 @@ def embed(
 
 def classify(
     source: Annotated[
-        str,
-        typer.Argument(help=f"Pictures: {_PICTURES}. Or texts: {_TEXTS}.", metavar="SOURCE"),
+        str, typer.Argument(help=f"Pictures: {_PICTURES}. Or texts: {_TEXTS}.", metavar="SOURCE")
     ],
     classes: Annotated[
         str | None,
         typer.Option(
             help='Classes to choose from: names as in "cat, dog, truck", or a file of names and '
             "descriptions, in English unless --encoder knows others. By default those of --shots, "
-            "else, for pictures, the 1,000 classes of ImageNet.",
-            show_default=False,
+            "else, for pictures, the 1,000 classes of ImageNet."
         ),
     ] = None,
     shots: Annotated[
         str | None,
         typer.Option(
             help="Labeled samples to learn from: pictures in one folder per class, or a table of "
-            "texts. New classes join.",
-            show_default=False,
+            "texts. New classes join."
         ),
     ] = None,
     encoder: Annotated[
@@ -171,26 +137,24 @@ def classify(
         typer.Option(
             help="Encoder of the samples, see `zonkey encoders`, instead of the pretrained model "
             "for pictures, or minilm-l6 for texts. Without --shots, one of a pair such as "
-            "clip-vit-b32.",
-            show_default=False,
+            "clip-vit-b32."
         ),
     ] = None,
     text_encoder: Annotated[
         str | None,
         typer.Option(
             help="Encoder of the names, if it has another name than that of the samples: for "
-            "example the second of two ONNX graphs.",
-            show_default=False,
+            "example the second of two ONNX graphs."
         ),
     ] = None,
-    text_column: Annotated[str | None, TEXT_COLUMN] = None,
-    label_column: Annotated[str | None, LABEL_COLUMN] = None,
-    template: Annotated[
+    text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
+    label_column: Annotated[str | None, options.LABEL_COLUMN] = None,
+    templates: Annotated[
         list[str] | None,
         typer.Option(
+            "--template",
             help="Sentence around each name or text; repeat it for the mean of several. By default "
             '"{}" and "a photo of a {}" for pictures.',
-            show_default=False,
         ),
     ] = None,
     adapt: Annotated[
@@ -201,18 +165,17 @@ def classify(
             f"{_MOST_KEPT:,}, an even sample is used.",
         ),
     ] = False,
-    output: Annotated[str, ANSWERS] = "-",
-    top: Annotated[int, TOP] = 1,
-    proba: Annotated[bool, PROBA] = False,
-    novelty: Annotated[bool, NOVELTY] = False,
-    reject_below: Annotated[float | None, REJECT_BELOW] = None,
+    output: Annotated[str, options.ANSWERS] = "-",
+    top: Annotated[int, options.TOP] = 1,
+    proba: Annotated[bool, options.PROBA] = False,
+    novelty: Annotated[bool, options.NOVELTY] = False,
+    reject_below: Annotated[float | None, options.REJECT_BELOW] = None,
     save: Annotated[
-        Path | None,
-        typer.Option(help="Model file to write, for `zonkey predict`.", show_default=False),
+        Path | None, typer.Option(help="Model file to write, for `zonkey predict`.")
     ] = None,
-    on_error: Annotated[OnError, ON_ERROR] = OnError.stop,
-    no_cache: Annotated[bool, NO_CACHE] = False,
-    as_json: Annotated[bool, SUMMARY_JSON] = False,
+    on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
+    no_cache: Annotated[bool, options.NO_CACHE] = False,
+    as_json: Annotated[bool, options.SUMMARY_JSON] = False,
 ) -> None:
     """Write the class of every picture or text, given the names of the classes.
 
@@ -221,34 +184,12 @@ def classify(
     encoded by one encoder and compared with each other, as are pictures and names with --encoder
     clip-vit-b32.
     """
+    given = options.pass_on(locals())
     with one_line_errors(NOTHING):
         to = "jsonl" if as_json else "csv"
-        target = choose_target(output, to)
-        from ..app.classification import classify
-        from .progress import show_progress
-
+        given |= {"output": choose_target(output, to), "format": to}
         with show_progress() as progress:
-            found = classify(
-                source,
-                classes,
-                shots,
-                target,
-                encoder=encoder,
-                text_encoder=text_encoder,
-                text_column=text_column,
-                label_column=label_column,
-                templates=template,
-                adapt=adapt,
-                top=top,
-                proba=proba,
-                novelty=novelty,
-                reject_below=reject_below,
-                save=save,
-                on_error=on_error.value,
-                cache=not no_cache,
-                format=to,
-                progress=progress,
-            )
+            found = app.classify(**given, progress=progress)
     tell_joined(found.joined)
     if as_json and output != "-":
         record = {"output": output, "rows": found.rows, "counts": dict(found.counts.most_common())}
@@ -275,7 +216,7 @@ def _print_counts(counts: Counter[str]) -> None:
         typer.echo(f"and {len(counts) - len(shown)} further classes")
 
 
-def encoders(as_json: Annotated[bool, JSON] = False) -> None:
+def encoders(as_json: Annotated[bool, options.JSON] = False) -> None:
     """List the encoders of pictures and texts.
 
     Any other model is named by its backend: onnx:PATH, transformers:NAME_OR_PATH or

@@ -15,29 +15,15 @@ if TYPE_CHECKING:
 @contextmanager
 def show_progress() -> Iterator[Progress]:
     """Show each step: a bar with the time left if something is counted, else a spinner."""
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        SpinnerColumn,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     console = Console(stderr=True)
-    doing = TextColumn("{task.description}")
-    counted = (
-        doing,
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[rows]:,} rows"),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-    )
-    plain = SpinnerColumn(), doing, TimeElapsedColumn()
+    doing, elapsed = rich.TextColumn("{task.description}"), rich.TimeElapsedColumn()
+    rows, left = rich.TextColumn("{task.fields[rows]:,} rows"), rich.TextColumn("left:")
+    bar = rich.BarColumn(), rich.TaskProgressColumn()
+    counted = doing, *bar, rows, elapsed, left, rich.TimeRemainingColumn()
+    plain = rich.SpinnerColumn(), doing, elapsed
     shown: dict[str, Any] = {}
     notes: set[str] = set()
 
@@ -51,7 +37,7 @@ def show_progress() -> Iterator[Progress]:
             if shown:
                 shown["bars"].stop()
             columns = plain if step.rows is None else counted
-            shown["bars"] = Progress(
+            shown["bars"] = rich.Progress(
                 *columns,
                 console=console,
                 transient=step.rows is None,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +20,11 @@ from ..optional import format_install
 from ..plugins import LAB, load_plugin
 from ..prototypes import Prototypes
 from ..samples import require_scale
-from .classes import PROTOTYPE_KEYS, cap_lines, examine_prototypes, read_rows
+from .classes import PROTOTYPE_KEYS, Samples, cap_lines, examine_prototypes, read_rows
 from .columns import FEATURE_KEYS
 from .dataset import PARTS, collect_errors
 from .formats import LINES
-from .own import Samples, missing_prototypes, plain_label, read_samples
+from .own import missing_prototypes, plain_label, read_samples
 from .readers import ARRAY_ENDINGS, TABLE_ENDINGS, read_text, require_existing, stored_arrays
 from .streams import FeatureStream
 from .tables import as_features, pick_features, pick_labels
@@ -57,18 +58,12 @@ def check_files(
     ----------
     paths : sequence of str or Path, default=()
         One to three files. What each one holds is inferred from its ending and content.
-    features : str or Path, default=None
-        File of the features.
-    prototypes : str or Path, default=None
-        File of the prototypes.
-    labels : str or Path, default=None
-        File of the labels.
+    features, prototypes, labels : str or Path, default=None
+        Files of features, prototypes and labels.
     label_column : str, default=None
         Column of the labels in a table.
-    features_key : str, default=None
-        Name of the features in a file of several arrays.
-    labels_key : str, default=None
-        Name of the labels in a file of several arrays.
+    features_key, labels_key : str, default=None
+        Names of features and labels in a file of several arrays.
 
     Returns
     -------
@@ -76,11 +71,12 @@ def check_files(
         The lists `problems`, `warnings` and `facts`. The files can be used if `problems` is empty.
     """
     report = Report()
+    keys = {"features_key": features_key, "labels_key": labels_key}
     given = {"features": features, "prototypes": prototypes, "labels": labels}
     named = {role: Path(path) for role, path in given.items() if path is not None}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        _examine(report, paths, named, label_column, features_key, labels_key)
+        _examine(report, paths, named, label_column, keys)
     report.warnings.extend(str(w.message) for w in caught if w.category is UserWarning)
     for lines in (report.problems, report.warnings):
         lines[:] = dict.fromkeys(lines)
@@ -92,8 +88,7 @@ def _examine(
     paths: Sequence[str | Path],
     named: dict[str, Path],
     label_column: str | None,
-    features_key: str | None,
-    labels_key: str | None,
+    keys: dict[str, Any],
 ) -> None:
     """Report on files; the roles of some are known."""
     guess = cache(lambda path: _guess(path, label_column))
@@ -106,13 +101,8 @@ def _examine(
     report.facts.extend(f"{path.name} is read as {role}." for role, path in files.items())
     samples, known, columns = Samples(), None, ()
     if "features" in files:
-        stream = FeatureStream(
-            files["features"],
-            labels=files.get("labels"),
-            label_column=label_column,
-            features_key=features_key,
-            labels_key=labels_key,
-        )
+        options: dict[str, Any] = {"labels": files.get("labels"), "label_column": label_column}
+        stream = FeatureStream(files["features"], **options, **keys)
         with collect_errors(report.problems, ImportError):
             samples = read_samples(files["features"], stream, report.problems)
         if samples.matrix is not None:
@@ -217,7 +207,7 @@ def _guess(path: Path, label_column: str | None) -> tuple[str | None, int]:
         if ending == ".csv" and not set(",;\t") & set(read_text(path).split("\n", 1)[0]):
             return "labels", 0
         table = read_rows(FeatureStream(path, label_column=label_column), [])
-        return (None, 0) if table is None else _guess_of_labels(table.labels)
+        return (None, 0) if table is None else _guess_of_labels(np.asarray(table.labels))
     except (DataError, ImportError):
         return None, 0
 

@@ -15,15 +15,8 @@ from ..labels import check_count
 from ..streaming.chunks import Chunks
 from ..streaming.sources import CHUNK, BaseSource, Purpose, describe_file
 from .formats import TEXT_ENDINGS
-from .readers import (
-    ARRAY_ENDINGS,
-    FOLDER,
-    SEPARATORS,
-    ending_of,
-    parquet_files,
-    require_existing,
-)
-from .streams import STREAM_ENDINGS, Block, FeatureStream
+from .readers import ARRAY_ENDINGS, FOLDER, SEPARATORS, ending_of, parquet_files, require_existing
+from .streams import STREAM_ENDINGS, Block, FeatureStream, find_wrong_mark
 from .tables import require_one_source
 
 
@@ -63,10 +56,8 @@ def open_chunks(
         Columns of the features in a table, by names or patterns such as `f*`; see `load_features`.
     id_columns : list of str, default=()
         Columns of a table that are not features, by names or patterns.
-    features_key : str, default=None
-        Name of the features in a file of several arrays.
-    labels_key : str, default=None
-        Name of the labels in a file of several arrays.
+    features_key, labels_key : str, default=None
+        Names of features and labels in a file of several arrays.
     rows : int, default=None
         Number of rows per chunk, fewer at the end of a file or of a row group of parquet. None:
         about 16 million numbers, in files of text one million.
@@ -158,15 +149,7 @@ class FileSource(BaseSource):
         labeled, marks = block.labels != "", block.split
         if marks is None:
             return labeled
-        wrong = ~np.isin(marks, ("train", "val", "test"))
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise DataError(
-                f"The column `split` must say train, val or test; row {self.row(before + row)} of "
-                f"{self.file} says {str(marks[row])!r}. Correct it, and check the rows after it."
-            )
+        wrong = find_wrong_mark(marks, self.file, self.first_row + before)
+        if wrong is not None:
+            raise DataError(wrong)
         return labeled & (marks != "test")
-
-    def row(self, position: int) -> int:
-        """Return the number of a row as users count it in the file."""
-        return self.first_row + position

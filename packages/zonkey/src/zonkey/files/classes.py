@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from .readers import (
     require_room,
     stored_arrays,
 )
-from .streams import BadCells, FeatureStream
+from .streams import Block, FeatureStream
 from .tables import LABEL_KEYS, as_features, label_strings, label_vector, pick_features
 
 PROTOTYPE_KEYS = ("prototypes", "matrix", "attributes", "vectors")
@@ -44,63 +45,75 @@ def cap_lines(lines: Sequence[str], kind: str, n: int | None = None) -> list[str
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """All rows of a table: a label and numbers each; a cell that is not a number is NaN.
+class Samples:
+    """Rows of a source: features, labels, the column `split` and names, as far as it has them.
 
-    `columns` names the columns of the matrix, `unused` other ones; `split` holds the column of
-    that name in lower case, `first_row` is the number of the first row in the file, and `names` are
-    what rows are called by.
+    `columns` names the features of a table, `unused` its other columns; `first_row` is the number
+    of the first row in the file.
     """
 
-    labels: np.ndarray
-    matrix: np.ndarray
-    first_row: int
-    columns: tuple[str, ...] = ()
-    split: np.ndarray | None = None
-    unused: tuple[str, ...] = ()
+    matrix: Any = None  # an array, where a cell that is not a number is NaN, or a LazyMatrix
+    labels: np.ndarray | None = None
+    marks: np.ndarray | None = None
     names: tuple[str, ...] = ()
+    first_row: int = 0
+    columns: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, blocks: Iterable[Block], *, labeled: bool = False) -> Samples:
+        """Join blocks of rows. With `labeled`, those without a label are left out."""
+        parts, labels, marks = [], [], []
+        names: list[str] = []
+        for block in blocks:
+            kept = np.full(len(block.X), True)
+            if block.labels is not None:
+                kept = block.labels != "" if labeled else kept
+                labels.append(block.labels[kept])
+            if block.split is not None:
+                marks.append(block.split[kept])
+            parts.append(block.X[kept])
+            names += compress(block.names or (), kept)
+        X, y, split = (np.concatenate(part) if part else None for part in (parts, labels, marks))
+        return cls(X, y, split, tuple(names))
 
 
-def _size_of(path: Path) -> int:
-    files = parquet_files(path) if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files)
-
-
-def read_rows(stream: FeatureStream, problems: list[str] | None = None) -> Rows | None:
+def read_rows(stream: FeatureStream, problems: list[str] | None = None) -> Samples | None:
     """Read all rows of a table with labels; None if it cannot be used.
 
     With a list of `problems`, all of them are added to it; else the first one is raised.
     """
-    file = Path(stream.path).name
+    path = Path(stream.path)
     stream = replace(stream, with_labels=True, every_label=True)
     try:
         if problems is not None:
-            stream.bad_cells = BadCells()
+            stream.bad_cells = {}
         blocks = []
         for block in stream:
-            if not blocks and stream.total and ending_of(Path(stream.path)) not in TEXT_ENDINGS:
-                n_bytes = 8 * stream.total * block.X.shape[1]
-                require_room(file, n_bytes, _size_of(Path(stream.path)))
+            if not blocks and stream.total and ending_of(path) not in TEXT_ENDINGS:
+                files = parquet_files(path) if path.is_dir() else [path]
+                n_stored = sum(file.stat().st_size for file in files)
+                require_room(path.name, 8 * stream.total * block.X.shape[1], n_stored)
             blocks.append(block)
     except DataError as error:
         if problems is None:
             raise
         problems.append(str(error))
         return None
-    labels = np.concatenate([block.labels for block in blocks])
-    labels = as_labels(labels, f"Labels of {file}")
-    marks = [block.split for block in blocks]
-    if problems is not None and stream.bad_cells is not None:
-        kind = f"columns of {file} with cells that are not numbers"
-        problems += cap_lines(stream.bad_cells.lines(), kind)
-    return Rows(
-        np.where(np.char.strip(labels) == "", "", labels),
-        np.concatenate([block.X for block in blocks]),
-        blocks[0].rows[0],
-        stream.columns or (),
-        None if marks[0] is None else np.concatenate(marks),
-        stream.unused,
-        tuple(name for block in blocks for name in block.names or ()),
+    found = Samples.of(blocks)
+    labels = as_labels(found.labels, f"Labels of {path.name}")
+    if problems is not None and stream.bad_cells:
+        lines = []
+        for error, n in stream.bad_cells.values():
+            more = f" (and {n - 1} more in this column). " if n > 1 else ". "
+            lines.append(more.join(str(error).rsplit(". ", 1)))
+        problems += cap_lines(lines, f"columns of {path.name} with cells that are not numbers")
+    return replace(
+        found,
+        labels=np.where(np.char.strip(labels) == "", "", labels),
+        first_row=blocks[0].rows[0],
+        columns=stream.columns or (),
+        unused=stream.unused,
     )
 
 
@@ -122,10 +135,17 @@ def read_prototypes(path: str | Path, *, label_column: str | None = None) -> Pro
     Prototypes
         The vectors. Labels are text.
     """
-    prototypes, _, problems = examine_prototypes(path, label_column)
+    return require_prototypes(path, label_column)[0]
+
+
+def require_prototypes(
+    path: str | Path, label_column: str | None = None
+) -> tuple[Prototypes, tuple[str, ...]]:
+    """Return the prototypes of a file and the columns of a table; raise its first problem."""
+    prototypes, columns, problems = examine_prototypes(path, label_column)
     if prototypes is None or problems:
         raise DataError(problems[0])
-    return prototypes
+    return prototypes, columns
 
 
 def examine_prototypes(
@@ -148,6 +168,7 @@ def examine_prototypes(
     if table is None:
         return None, (), problems
     labels, matrix, first_row = table.labels, table.matrix, table.first_row
+    assert labels is not None
     problems += _find_repeated(labels, path, first_row)
     _, first = np.unique(labels, return_index=True)
     whole = first[np.isfinite(matrix[first]).all(axis=1) & (labels[first] != "")]
@@ -182,7 +203,7 @@ def _find_repeated(labels: np.ndarray, path: Path, first_row: int) -> list[str]:
     return cap_lines(lines, "classes with several prototypes")
 
 
-def _read_prototype_arrays(path: Path) -> Rows:
+def _read_prototype_arrays(path: Path) -> Samples:
     arrays = stored_arrays(path)
     chosen = pick_features(arrays, names=(*PROTOTYPE_KEYS, *FEATURE_KEYS))
     matrix = as_features(chosen, "Prototypes")
@@ -200,10 +221,10 @@ def _read_prototype_arrays(path: Path) -> Rows:
         )
     labels = label_strings(label_vector(found), found.source)
     # Not matrix.values(), which refuses NaN.
-    return Rows(labels, np.asarray(chosen.read(), dtype=matrix.dtype), first_row=0)
+    return Samples(np.asarray(chosen.read(), dtype=matrix.dtype), labels)
 
 
-def _read_json(path: Path) -> tuple[Rows, list[str]]:
+def _read_json(path: Path) -> tuple[Samples, list[str]]:
     """Return labels and vectors, and all problems; an unusable vector becomes NaN."""
     text, reason = read_text(path), "it is something else, or empty"
     try:
@@ -228,7 +249,8 @@ def _read_json(path: Path) -> tuple[Rows, list[str]]:
                 f"{format_value(label)} in {path.name} {what}. Correct it, or drop the class."
             )
     labels = label_strings(np.array([label for label, _ in pairs], dtype=str), path.name)
-    return Rows(labels, matrix, 1), cap_lines(problems, "prototypes that are not such lists")
+    problems = cap_lines(problems, "prototypes that are not such lists")
+    return Samples(matrix, labels, first_row=1), problems
 
 
 def _vector_problem(vector: Any, width: int) -> str | None:

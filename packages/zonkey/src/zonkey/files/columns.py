@@ -26,19 +26,19 @@ _LONG_RUN = 8  # number of columns 0, 1, 2, ... from which the line is a heading
 Role = Literal["features", "prototypes"]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, kw_only=True)
 class Wanted:
     """What the user or the model says about the columns."""
 
     role: Role = "features"
+    with_labels: bool = False  # if not, columns of text are not looked at
+    needs_labels: bool = True  # if not, a file without labels is not an error
     label_column: str | None = None
-    needs_labels: bool = False  # or else the table may have none
-    has_labels: bool = True  # or else columns of text are not looked at
-    feature_columns: Sequence[str] | None = None  # names or patterns such as f*
-    id_columns: Sequence[str] = ()
-    feature_names: Sequence[str] | None = None  # of a model
-    n_features: int | None = None  # of a model
-    vector: str | None = None  # key of the features in lines of JSON
+    feature_columns: Sequence[str] | None = None  # names or patterns; by default those of numbers
+    id_columns: Sequence[str] = ()  # names or patterns of columns that are not features
+    feature_names: Sequence[str] | None = None  # of a model: the columns there must be in a table
+    n_features: int | None = None  # of a model: the number there must be
+    features_key: str | None = None  # in lines of JSON, the key of the features
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ def choose_layout(table: OpenTable, path: Path, wanted: Wanted) -> Layout:
         others = [name for name in names if name != vector]
         width = len(sample[vector][0])
         row = f"`{vector}` in row {table.sample.rows[0]} of {file}"
-        _require_width(width, row, wanted)
+        require_width(width, row, wanted)
         label = _find_labels(others, others, sample, file, wanted)
         rows = [row for row in sample[vector] if isinstance(row, list)]
         return Layout(width, (), tuple(others), label, _choose_dtype(rows, wanted), vector)
@@ -118,7 +118,7 @@ def _choose_dtype(columns: Sequence[Any], wanted: Wanted) -> np.dtype[Any]:
 
 def _find_vector(sample: dict[str, Any], wanted: Wanted) -> str | None:
     """Return the key whose values are lists of all features, in lines of JSON."""
-    keys = FEATURE_KEYS if wanted.vector is None else (wanted.vector,)
+    keys = FEATURE_KEYS if wanted.features_key is None else (wanted.features_key,)
     for key in keys:
         column = sample.get(key)
         if isinstance(column, list) and isinstance(column[0], list):
@@ -154,7 +154,7 @@ def _find_features(
         features = [name for name in usual if name not in {*text}]
         if len(features) != wanted.n_features:  # a feature needs all cells
             features = [name for name in features if not holds_nothing(sample[name])]
-    _require_width(len(features), file, wanted, features)
+    require_width(len(features), file, wanted, features)
     return features
 
 
@@ -197,7 +197,7 @@ def _find_labels(
         if len(known) == 1 and len({*cells(sample[known[0]])}) == len(sample[known[0]]):
             return known[0]
         return names[0]
-    if not wanted.has_labels and wanted.label_column is None:
+    if not wanted.with_labels and wanted.label_column is None:
         return None
     text = _find_label_texts(text, sample, wanted)
     if wanted.label_column is None and len(text) == 1:
@@ -224,7 +224,8 @@ def _find_label_texts(text: list[str], sample: dict[str, Any], wanted: Wanted) -
     return [n for n in text if not {str(c).lower() for c in cells(sample[n])} <= {"true", "false"}]
 
 
-def _require_width(found: int, source: str, wanted: Wanted, columns: Sequence[str] = ()) -> None:
+def require_width(found: int, source: str, wanted: Wanted, columns: Sequence[str] = ()) -> None:
+    """Refuse features of another number than those of the model."""
     if not found:
         raise DataError(
             f"{source} has no column of numbers next to its labels. Check what was saved; of "

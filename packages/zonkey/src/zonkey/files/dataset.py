@@ -206,15 +206,8 @@ class Split:
             classes = as_labels(self.val_classes, "`val_classes`") if len(self.val_classes) else ()
         object.__setattr__(self, "val_classes", _freeze(np.unique(np.array(classes))))
 
-    @property
-    def base(self) -> np.ndarray:
-        """Few-shot name of `train`."""
-        return self.train
-
-    @property
-    def novel(self) -> np.ndarray:
-        """Few-shot name of `test_unseen`."""
-        return self.test_unseen
+    base = property(lambda self: self.train, doc="Few-shot name of `train`.")
+    novel = property(lambda self: self.test_unseen, doc="Few-shot name of `test_unseen`.")
 
     def check(self, labels: np.ndarray) -> None:
         """Check the split against the labels of all samples.
@@ -266,6 +259,11 @@ class Split:
                 f"Validation classes must be seen; {format_labels(foreign, 3)} have no training "
                 "samples. Choose classes of `train`."
             )
+
+
+def _make_part(array: str, part: str, doc: str) -> property:
+    """Return a property with the rows of a part of the split."""
+    return property(lambda data: getattr(data, array)[getattr(data.split, part)], doc=doc)
 
 
 class Dataset:
@@ -388,20 +386,12 @@ class Dataset:
             )
         return self._spaces[space]
 
-    X_train = property(lambda self: self.X[self.split.train], doc="Training features.")
-    y_train = property(lambda self: self.y[self.split.train], doc="Training labels.")
-    X_test_seen = property(
-        lambda self: self.X[self.split.test_seen], doc="Test features of seen classes."
-    )
-    y_test_seen = property(
-        lambda self: self.y[self.split.test_seen], doc="Test labels of seen classes."
-    )
-    X_test_unseen = property(
-        lambda self: self.X[self.split.test_unseen], doc="Features of unseen classes."
-    )
-    y_test_unseen = property(
-        lambda self: self.y[self.split.test_unseen], doc="Labels of unseen classes."
-    )
+    X_train = _make_part("X", "train", "Training features.")
+    y_train = _make_part("y", "train", "Training labels.")
+    X_test_seen = _make_part("X", "test_seen", "Test features of seen classes.")
+    y_test_seen = _make_part("y", "test_seen", "Test labels of seen classes.")
+    X_test_unseen = _make_part("X", "test_unseen", "Features of unseen classes.")
+    y_test_unseen = _make_part("y", "test_unseen", "Labels of unseen classes.")
 
     @cached_property
     def seen_classes(self) -> np.ndarray:

@@ -220,7 +220,9 @@ class _CsvTable(OpenTable):
                 break
         self.sample = Batch({name: [] for name in self.names}, (), path.name)
         if n:
-            self.sample = self._batch(self._join(self._held).slice(0, LOOKED_AT), self.names, 2)
+            self.sample = self._batch(
+                self._arrow.concat_tables(self._held).slice(0, LOOKED_AT), self.names, 2
+            )
 
     def _read_heading(self, head: bytes) -> list[str]:
         text = "" if is_utf16(head) else head.decode("utf-8-sig", "replace")
@@ -254,28 +256,22 @@ class _CsvTable(OpenTable):
 
     def _cut(self, tables: Iterable[Any], rows: int) -> Iterator[Any]:
         """Yield tables of so many rows; the last one may have fewer."""
-        held: list[Any] = []
-        n = 0
+        held = None
         for table in tables:
-            held.append(table)
-            n += len(table)
-            if n >= rows:
-                whole = self._join(held)
-                for start in range(0, n - rows + 1, rows):
-                    yield whole.slice(start, rows)
-                held, n = [whole.slice(n - n % rows)], n % rows
-        if n:
-            yield self._join(held)
-
-    def _join(self, tables: list[Any]) -> Any:
-        return self._arrow.concat_tables(tables)
+            held = table if held is None else self._arrow.concat_tables([held, table])
+            whole = len(held) // rows * rows
+            for start in range(0, whole, rows):
+                yield held.slice(start, rows)
+            held = held.slice(whole)
+        if held is not None and len(held):
+            yield held
 
     def _without_blank_end(self) -> Iterator[Any]:
         """Yield tables without rows of empty cells at the end of the file."""
         held = None
         is_heading = not {*b"\n\r"} & {*self._head.strip()}
         for table in () if is_heading else self._read():
-            whole = table if held is None else self._join([held, table])
+            whole = table if held is None else self._arrow.concat_tables([held, table])
             n = len(whole)
             while n and not any(column[n - 1].as_py() for column in whole.columns):
                 n -= 1

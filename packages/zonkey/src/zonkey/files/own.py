@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,12 @@ from sklearn.utils import check_random_state
 from ..errors import DataError
 from ..labels import as_labels, format_labels, format_value
 from ..prototypes import Prototypes
-from .classes import MOST_LISTED, cap_lines, examine_prototypes, read_rows
+from .classes import MOST_LISTED, Samples, cap_lines, read_rows, require_prototypes
 from .dataset import Dataset, LazyMatrix, Split, collect_errors
 from .formats import LINES
 from .readers import FOLDER, TABLE_ENDINGS, ending_of, require_existing, stored_arrays
-from .streams import STREAM_ENDINGS, FeatureStream, wrong_options
-from .tables import (
-    as_features,
-    label_strings,
-    labels_as_text,
-    pick_features,
-    require_one_source,
-)
+from .streams import STREAM_ENDINGS, FeatureStream, find_wrong_mark, wrong_options
+from .tables import as_features, label_strings, labels_as_text, pick_features, require_one_source
 
 
 def load_features(
@@ -71,10 +65,8 @@ def load_features(
         named `index` or without a name that only count the rows.
     id_columns : list of str, default=()
         Columns of a table that are not features, by names or patterns.
-    features_key : str, default=None
-        Name of the features in a file of several arrays.
-    labels_key : str, default=None
-        Name of the labels in a file of several arrays.
+    features_key, labels_key : str, default=None
+        Names of features and labels in a file of several arrays.
     unseen : list of labels, int or float, default=None
         Classes to hold out as unseen, or how many, or which fraction, to draw at random. If None,
         all samples are training samples, unless the features have a column `split` (in `.npz`, an
@@ -116,9 +108,7 @@ def load_features(
         labels_key=labels_key,
     )
     samples = read_samples(features, stream)
-    known, columns, problems = examine_prototypes(prototypes, label_column)
-    if problems or known is None:
-        raise DataError(problems[0])
+    known, columns = require_prototypes(prototypes, label_column)
     about = {} if labels is None else {"labels_file": labels.name}
     return dataset_of(
         samples,
@@ -134,22 +124,6 @@ def load_features(
         license=license,
         citation=citation,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """Features, labels and the column `split` of a file; None if absent or unusable.
-
-    `columns` names the features of a table, `unused` its other columns; `names` are the names of
-    the samples, if their file has any.
-    """
-
-    matrix: LazyMatrix | None = None
-    labels: np.ndarray | None = None
-    marks: np.ndarray | None = None
-    unused: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
 
 
 def dataset_of(
@@ -215,16 +189,16 @@ def _read_table(path: Path, stream: FeatureStream, problems: list[str] | None) -
     rows = read_rows(stream, problems)
     if rows is None:
         return Samples()
+    assert rows.labels is not None
     wrong = []
-    if rows.split is not None:
-        wrong = wrong_marks(rows.labels, rows.split, path.name, rows.first_row)
-        if problems is None and wrong:
-            raise DataError(wrong[0])
+    if rows.marks is not None:
+        wrong = wrong_marks(rows.labels, rows.marks, path.name, rows.first_row)
+    if problems is None and wrong:
+        raise DataError(wrong[0])
     matrix = None if problems else LazyMatrix.of(rows.matrix, path.name)
     if problems is not None:
         problems += wrong
-    marks = None if wrong else rows.split
-    return Samples(matrix, rows.labels, marks, rows.unused, rows.columns, rows.names)
+    return replace(rows, matrix=matrix, marks=None if wrong else rows.marks)
 
 
 def _read_arrays(path: Path, stream: FeatureStream, problems: list[str]) -> Samples:
@@ -350,14 +324,10 @@ def _choose_classes(classes: np.ndarray, unseen: Any, rng: np.random.RandomState
 
 
 def wrong_marks(y: np.ndarray, marks: np.ndarray, file: str, first_row: int) -> list[str]:
-    """Return what is wrong with a column `split`, None if nothing."""
-    bad = ~np.isin(marks, ("train", "val", "test"))
-    if bad.any():
-        row = int(np.argmax(bad))
-        return [
-            f"The column `split` must say train, val or test; row {first_row + row} of {file} says "
-            f"{str(marks[row])!r}. Correct it, and check the rows after it."
-        ]
+    """Return what is wrong with a column `split`, nothing if it can be used."""
+    wrong = find_wrong_mark(marks, file, first_row)
+    if wrong is not None:
+        return [wrong]
     if not (marks == "train").any():
         return [f"The column `split` of {file} has no row `train`. Mark the training samples."]
     both = np.intersect1d(y[marks == "train"], y[marks == "val"])

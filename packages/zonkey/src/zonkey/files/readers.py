@@ -244,9 +244,7 @@ class StoredArray:
             if self.stream is not None:
                 yield from self.stream(rows, start)
                 return
-            values = self.load()
-            for first in range(start, len(values), rows):
-                yield values[first : first + rows]
+            yield from _cut_rows(self.load(), rows, start)
 
     @property
     def source(self) -> str:
@@ -294,6 +292,12 @@ def contents(arrays: Sequence[StoredArray]) -> str:
     shown = [f"{array.name or 'an unnamed array'} {array.shape}" for array in arrays[:_MOST_NAMED]]
     more = len(arrays) - _MOST_NAMED
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def _cut_rows(array: Any, rows: int, start: int) -> Iterator[np.ndarray]:
+    """Yield up to so many rows at a time, from some row on."""
+    for first in range(start, array.shape[0], rows):
+        yield array[first : first + rows]
 
 
 def _npy_arrays(path: Path) -> Iterator[StoredArray]:
@@ -373,8 +377,7 @@ def _h5_arrays(path: Path) -> Iterator[StoredArray]:
 
     def stream(name: str, rows: int, start: int) -> Iterator[np.ndarray]:
         with h5py.File(path, "r") as file:
-            for first in range(start, len(file[name]), rows):
-                yield file[name][first : first + rows]
+            yield from _cut_rows(file[name], rows, start)
 
     nodes = {}
     with h5py.File(path, "r") as file:
@@ -395,10 +398,6 @@ def _zarr_arrays(path: Path) -> Iterator[StoredArray]:
         values = np.asarray(array[...])
         return np.array(values.tolist(), dtype=str) if is_text else values
 
-    def stream(array: Any, rows: int, start: int) -> Iterator[np.ndarray]:
-        for first in range(start, array.shape[0], rows):
-            yield array[first : first + rows]
-
     store = zarr.storage.ZipStore(path, mode="r") if path.is_file() else path
     root = zarr.open(store, mode="r")
     members = {"": root} if isinstance(root, zarr.Array) else dict(root.members(max_depth=None))
@@ -406,7 +405,7 @@ def _zarr_arrays(path: Path) -> Iterator[StoredArray]:
         if isinstance(array, zarr.Array):
             is_text = array.dtype.kind in "TO"
             whole = partial(load, array, f"`{name}` in {path.name}", is_text)
-            rows = None if is_text else partial(stream, array)
+            rows = None if is_text else partial(_cut_rows, array)
             dtype = np.dtype(str) if is_text else array.dtype
             yield StoredArray(name, array.shape, dtype, whole, path, rows)
 

@@ -21,7 +21,7 @@ import numpy as np
 from ..config import rows_per_block
 from ..errors import DataError, reword
 from ..streaming.sources import rows_per_chunk
-from .columns import Layout, Role, Wanted, choose_layout
+from .columns import Layout, Wanted, choose_layout, require_width
 from .dataset import require_finite
 from .formats import LINES, TEXT_ENDINGS, Batch, cells, is_blank, open_table, read_numbers
 from .readers import (
@@ -71,28 +71,20 @@ class Block:
         return np.array(marks, dtype=str)
 
 
-class BadCells:
-    """Bad cells of numbers or labels; keeps the first of each column, counts the others."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, tuple[DataError, int]] = {}
-
-    def add(self, column: str, error: DataError, n: int) -> None:
-        """Count bad cells of a column; `error` describes the first."""
-        first, before = self._found.get(column, (error, 0))
-        self._found[column] = first, before + n
-
-    def lines(self) -> list[str]:
-        """Return one line per column."""
-        found = []
-        for error, n in self._found.values():
-            more = f" (and {n - 1} more in this column). " if n > 1 else ". "
-            found.append(more.join(str(error).rsplit(". ", 1)))
-        return found
+def find_wrong_mark(marks: np.ndarray, file: str, first_row: int) -> str | None:
+    """Return what is wrong with the marks of a column `split`; rows count from some number."""
+    wrong = ~np.isin(marks, ("train", "val", "test"))
+    if not wrong.any():
+        return None
+    row = int(np.argmax(wrong))
+    return (
+        f"The column `split` must say train, val or test; row {first_row + row} of {file} says "
+        f"{str(marks[row])!r}. Correct it, and check the rows after it."
+    )
 
 
 @dataclass(eq=False)
-class FeatureStream:
+class FeatureStream(Wanted):
     """Rows of a file, a folder of parquet files, or standard input, in blocks.
 
     No block spans two files, or two row groups of a parquet file. Iterating reads the file;
@@ -103,22 +95,14 @@ class FeatureStream:
 
     path: str | Path  # "-" is standard input
     format: str = "csv"  # of standard input; of files, their ending says it
-    n_features: int | None = None  # the number there must be
-    feature_names: Sequence[str] | None = None  # the columns there must be in a table
-    with_labels: bool = False
-    needs_labels: bool = True  # if not, a file without labels is not an error
     every_label: bool = False  # if so, a row without a label is an error
     labels: str | Path | None = None  # file of the labels, if the features are arrays
-    label_column: str | None = None
-    feature_columns: Sequence[str] | None = None  # names or patterns; by default those of numbers
-    id_columns: Sequence[str] = ()  # names or patterns of columns that are not features
-    features_key: str | None = None
     labels_key: str | None = None
-    role: Role = "features"
     block: int | None = None  # numbers to hold at a time
     rows: int | None = None  # rows of a block, in place of `block`
     first: int = 0  # number of the first block to yield
-    bad_cells: BadCells | None = None  # where to note them; else the first one is an error
+    # The first bad cell of each column and how many there are, if noted; else the first is an error
+    bad_cells: dict[str, tuple[DataError, int]] | None = None
     with_features: bool = True  # if not, only what stands beside them is read
 
     done: int = field(default=0, init=False)
@@ -159,18 +143,7 @@ class FeatureStream:
 
     def _table_blocks(self, path: Path, file: BinaryIO | None = None) -> Iterator[Block]:
         with translate_errors(path), open_table(path, file) as table:
-            wanted = Wanted(
-                role=self.role,
-                label_column=self.label_column,
-                needs_labels=self.with_labels and self.needs_labels,
-                has_labels=self.with_labels,
-                feature_columns=self.feature_columns,
-                id_columns=self.id_columns,
-                feature_names=self.feature_names,
-                n_features=self.n_features,
-                vector=self.features_key,
-            )
-            layout = choose_layout(table, path, wanted)
+            layout = choose_layout(table, path, self)
             self.columns, self.unused = layout.features or None, layout.unused
             self.total = table.total
             is_text = path.suffix.lower() in TEXT_ENDINGS
@@ -223,7 +196,9 @@ class FeatureStream:
             raise error_at(*np.argwhere(bad)[0])
         for column in np.flatnonzero(bad.any(axis=0)):
             rows = np.flatnonzero(bad[:, column])
-            self.bad_cells.add(names[column], error_at(int(rows[0]), int(column)), len(rows))
+            first, n = self.bad_cells.get(names[column], (None, 0))
+            first = first or error_at(int(rows[0]), int(column))
+            self.bad_cells[names[column]] = first, n + len(rows)
 
     # Arrays
 
@@ -232,7 +207,7 @@ class FeatureStream:
         chosen = pick_features(arrays, self.features_key)
         matrix = as_features(chosen)
         n, d = matrix.shape
-        self._require_width(d, matrix.source)
+        require_width(d, matrix.source, self)
         self.total = n
         y = None
         if self.with_labels:
@@ -253,13 +228,6 @@ class FeatureStream:
             self.n_read = self.done
             others = {name: values[rows] for name, values in carried.items()}
             yield Block(X, others, None if y is None else y[rows])
-
-    def _require_width(self, found: int, source: str) -> None:
-        if self.n_features not in (None, found):
-            raise DataError(
-                f"{source} must have the {self.n_features} features of the model; it has {found}. "
-                "Use the encoder of the training samples."
-            )
 
     def _n_rows(self, n_features: int, is_text: bool = False) -> int:
         numbers = self.block or (_TEXT_NUMBERS if is_text else rows_per_block(_NUMBER))
@@ -313,7 +281,8 @@ def _bad_cell(row: int, column: str, file: str, cell: Any) -> DataError:
 
 def _as_text(column: Any, name: str, batch: Batch) -> np.ndarray:
     """Return labels as text: 7.0 is "7", a missing one ""."""
-    width = getattr(getattr(column, "type", None), "bit_width", 64) if _is_float(column) else 64
+    kind: Any = getattr(column, "type", None)  # of Arrow
+    width = kind.bit_width if str(kind) in ("halffloat", "float", "double") else 64
     limit = find_exact_limit(np.dtype(f"f{width // 8}"))
     labels = []
     for row, cell in zip(batch.rows, cells(column), strict=True):
@@ -327,10 +296,6 @@ def _as_text(column: Any, name: str, batch: Batch) -> np.ndarray:
             text = "" if math.isnan(cell) else str(int(cell)) if cell.is_integer() else text
         labels.append(text if text.strip() else "")
     return np.array(labels, dtype=str)
-
-
-def _is_float(column: Any) -> bool:
-    return str(getattr(column, "type", "")) in ("halffloat", "float", "double")
 
 
 def _name_standard_input(path: Path) -> AbstractContextManager[None]:
