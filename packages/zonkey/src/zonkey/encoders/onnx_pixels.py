@@ -24,18 +24,7 @@ def from_pixels(made: onnx.ModelProto, encoder: Any) -> onnx.ModelProto:
 
     The input `pixels` is what the encoder's backend prepares. The encoder's weights keep their
     types. `metadata_props` gets `encoder` (name, revision, dimension) and `preprocessing`, as JSON.
-
-    Parameters
-    ----------
-    made : onnx.ModelProto
-        Graph with one input, features of shape (n, n_features). It is changed.
-    encoder : ImageEncoder
-        Encoder whose model is an ONNX graph.
-
-    Returns
-    -------
-    onnx.ModelProto
-        The same graph with the encoder in it.
+    `made`, whose only input is features of shape (n, n_features), is changed.
     """
     onnx = require_package("onnx", "Exporting a graph")
     backend, graph = _onnx_backend(encoder), made.graph
