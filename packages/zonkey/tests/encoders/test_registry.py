@@ -22,6 +22,10 @@ def test_the_list_starts_with_the_defaults():
         assert info.target.partition(":")[0] == info.extra
         assert info.extra in PREFIXES
         assert info.megabytes > 100
+    assert 5 < first.megabytes < 10
+    assert 15 < second.megabytes < 25
+    for info, found in ((first, image_backend(first.name)), (second, text_backend(second.name))):
+        assert (found.name, found.n_features) == (info.name, info.dimension)
 
 
 def test_the_size_of_embedded_files_is_read_from_disk(tmp_path, monkeypatch):
@@ -33,13 +37,6 @@ def test_the_size_of_embedded_files_is_read_from_disk(tmp_path, monkeypatch):
     assert sizes["minilm-l6"] == 2.002
 
 
-def test_embedded_encoders_are_as_listed():
-    image, text = (info for info in list_encoders() if info.embedded)
-    pictures, texts = image_backend(image.name), text_backend(text.name)
-    assert (pictures.name, pictures.n_features) == (image.name, image.dimension)
-    assert (texts.name, texts.n_features) == (text.name, text.dimension)
-    assert 5 < image.megabytes < 10
-    assert 15 < text.megabytes < 25
 
 
 @pytest.mark.parametrize(
@@ -109,9 +106,6 @@ def test_the_command_lists_every_encoder():
         for cell in (str(info.dimension), info.license, info.extra, f"{info.megabytes:.0f} MB"):
             assert cell in line
     assert max(map(len, lines)) <= 80
-
-
-def test_the_command_prints_json():
     done = CliRunner().invoke(app, ["encoders", "--json"])
     records = json.loads(done.output)
     assert [record["name"] for record in records] == [info.name for info in list_encoders()]
