@@ -47,7 +47,7 @@ def run_python(name):
     return names
 
 
-def run_commands(name, languages=("sh",), wanted=lambda line: True):
+def run_commands(name, languages=("sh",), wanted=bool):
     """Run the commands in blocks of a document; return them."""
     lines = [
         line

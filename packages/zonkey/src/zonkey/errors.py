@@ -158,10 +158,7 @@ class NoRoomError(StorageError, OSError):
 
 @contextmanager
 def reword(
-    kind: type[Problem],
-    words: Mapping[str, str],
-    hint: str = "",
-    option: str | Iterable[str] = (),
+    kind: type[Problem], words: Mapping[str, str], hint: str = "", option: str | Iterable[str] = ()
 ) -> Iterator[None]:
     """Raise errors in the words of the caller: what is a parameter here may be an option there.
 

@@ -262,7 +262,7 @@ def test_a_chunk_beyond_the_memory_of_workers_is_one_clear_error(start):
 
 def test_the_connection_is_held_up_for_seconds(through_proxy, expected, tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_POLL", 0.3)
-    with meanwhile(tmp_path, lambda: through_proxy.hold_for(2.5)):
+    with meanwhile(tmp_path, lambda: through_proxy.hold_for(1.2)):
         assert learned(partial(wait_at, tmp_path, 6), seconds=0.1) == expected
 
 

@@ -87,14 +87,6 @@ def test_nothing_is_learned_or_changed(case):
     check_is_fitted(encoder)
 
 
-def test_a_pickle_holds_no_weights(case):
-    encoder, data = case
-    X = encoder.transform(data)
-    pickled = pickle.dumps(encoder)
-    assert len(pickled) < 500
-    assert_array_equal(pickle.loads(pickled).transform(data), X)
-
-
 def test_threads_share_an_encoder(case):
     encoder, data = case
     X = encoder.transform(data)

@@ -157,6 +157,7 @@ def row(mode, *pixels, palette=None):
 
 PALETTE = [*RED, *BLUE, 0, 0, 0]
 CLEAR, GREY, HALF = (0, 0, 0, 0), (177,) * 3, (127,) * 3
+CLEAR_FIRST = {"transparency": b"\0\xff\x80"}
 TRANSPARENT = [
     (row("LA", (100, 0), (100, 128), (100, 255)), "PNG", {}, [WHITE, GREY, (100,) * 3]),
     (row("RGBA", (*RED, 255), CLEAR), "PNG", {}, [RED, WHITE]),
@@ -166,9 +167,9 @@ TRANSPARENT = [
     (row("P", 0, 1, palette=PALETTE), "GIF", {}, [RED, BLUE]),
     (row("P", 0, 1, palette=PALETTE), "PNG", {"transparency": 0}, [WHITE, BLUE]),
     (row("P", 0, 1, palette=PALETTE), "GIF", {"transparency": 0}, [WHITE, BLUE]),
-    (row("P", 0, 1, 2, palette=PALETTE), "PNG", {"transparency": b"\0\xff\x80"}, [WHITE, BLUE, HALF]),
+    (row("P", 0, 1, 2, palette=PALETTE), "PNG", CLEAR_FIRST, [WHITE, BLUE, HALF]),
     (row("RGB", RED, GREEN), "PNG", {"transparency": RED}, [WHITE, GREEN]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("image", "kind", "options", "expected"), TRANSPARENT)
@@ -487,5 +488,3 @@ def test_a_missing_file_a_folder_and_a_missing_pillow(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(ImportError, match=r'needs pillow. Run: pip install "zonkey\[images\]"'):
         open_picture(b"x")
-
-

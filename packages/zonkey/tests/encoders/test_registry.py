@@ -37,8 +37,6 @@ def test_the_size_of_embedded_files_is_read_from_disk(tmp_path, monkeypatch):
     assert sizes["minilm-l6"] == 2.002
 
 
-
-
 @pytest.mark.parametrize(
     ("load", "model", "said"),
     [

@@ -229,10 +229,7 @@ CONTRADICTIONS = {
         with_part("state/_state/choice/temperatures/new", False),
         "'new' must be a number",
     ),
-    "rejection": (
-        with_part("parameters/reject_below", "x"),
-        "`reject_below` must be a number",
-    ),
+    "rejection": (with_part("parameters/reject_below", "x"), "`reject_below` must be a number"),
     "settings": (with_part("state/_state/settings", 0.5), "contradict each other"),
     "huge centers": (with_array("adapted/centers", lambda C: 1e300 * C), "must be finite"),
     "unfitted": (with_part("state", {"$": "dict", "parts": {}}), "AnyShotClassifier needs"),
@@ -281,7 +278,7 @@ REFERENCES = {
     "codes": (
         with_array("reference_codes_", lambda codes: 0 * codes),
         "Every class needs a reference",
-    ),
+    )
 }
 STEPS = {
     "mean": (with_array("mean_", lambda m: m[:1]), "'mean_' must have the shape"),
@@ -289,12 +286,7 @@ STEPS = {
     "n": (with_step("n_features_in_", 3), "must have the shape|do not fit"),
     "missing": (with_step("scale_", None), "StandardScaler needs"),
 }
-TABLES = {
-    "adapted": CONTRADICTIONS,
-    "reverse": PROJECTIONS,
-    "nearest": REFERENCES,
-    "scaled": STEPS,
-}
+TABLES = {"adapted": CONTRADICTIONS, "reverse": PROJECTIONS, "nearest": REFERENCES, "scaled": STEPS}
 
 
 @pytest.mark.parametrize(

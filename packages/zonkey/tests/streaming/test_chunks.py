@@ -6,17 +6,20 @@ import sys
 import threading
 import time
 import tracemalloc
+from collections.abc import Iterator
+from functools import partial
 
 import h5py
 import numpy as np
 import pandas as pd
 import pytest
 import zarr
+from all_pairs import all_pairs
 from scipy.sparse import csr_array
 
 from zonkey import Chunks, Moments
 from zonkey.streaming.accept import as_chunks
-from zonkey.streaming.sources import Chunk, check_chunk, get_labels, read_ahead
+from zonkey.streaming.sources import check_chunk, get_labels, read_ahead
 
 N, D = 103, 4
 RNG = np.random.default_rng(0)
@@ -70,15 +73,9 @@ def memory_map(folder):
     return np.load(folder / "x.npy", mmap_mode="r"), Y
 
 
-def h5_arrays(folder):
+def h5_arrays(folder, kind="S"):
     file = h5py.File(folder / "x.h5", "w")
-    file["X"], file["y"] = X, Y.astype("S")
-    return file["X"], file["y"]
-
-
-def h5_text(folder):
-    file = h5py.File(folder / "x.h5", "w")
-    file["X"], file["y"] = X, Y.astype(object)
+    file["X"], file["y"] = X, Y.astype(kind)
     return file["X"], file["y"]
 
 
@@ -91,14 +88,13 @@ def zarr_arrays(folder):
 ARRAYS = {
     "memory map": memory_map,
     "h5, bytes": h5_arrays,
-    "h5, text": h5_text,
+    "h5, text": partial(h5_arrays, kind=object),
     "zarr": zarr_arrays,
     "array": lambda _: (X, Y),
 }
 
 
-@pytest.mark.parametrize("source", ARRAYS)
-@pytest.mark.parametrize("rows", [1, 10, 1000])
+@all_pairs({"source": ARRAYS, "rows": [1, 7, 50, 1000]})
 def test_arrays_in_chunks(tmp_path, source, rows):
     chunks = Chunks(*ARRAYS[source](tmp_path), rows=rows)
     found = chunks.reduce(Sums(), "sums")
@@ -106,19 +102,19 @@ def test_arrays_in_chunks(tmp_path, source, rows):
     assert found.numbers == list(range(-(-N // rows)))
     assert sum(found.lengths) == chunks.n_rows == N
     np.testing.assert_array_equal(chunks.apply(lambda X: X[:, 0] * 2), X[:, 0] * 2)
+    check_moments(chunks, 1e-12)
 
 
-@pytest.mark.parametrize("kind", ["list", "function", "iterator"])
-def test_pairs(kind):
-    given = {"list": pairs(10), "function": lambda: iter(pairs(10)), "iterator": iter(pairs(10))}
-    chunks = Chunks(given[kind])
-    assert chunks.n_rows is None
-    assert chunks.reduce(Sums(), "sums").sums == naive_sums()
-    if kind == "iterator":
-        with pytest.raises(ValueError, match="must read the chunks more than once; got an iter"):
-            chunks.reduce(Sums(), "more")
-    else:
-        assert chunks.reduce(Sums(), "more").sums == naive_sums()
+def test_pairs():
+    for given in (pairs(10), lambda: iter(pairs(10)), iter(pairs(10))):
+        chunks = Chunks(given)
+        assert chunks.n_rows is None
+        assert chunks.reduce(Sums(), "sums").sums == naive_sums()
+        if isinstance(given, Iterator):
+            with pytest.raises(ValueError, match="must read the chunks more than once; got an ite"):
+                chunks.reduce(Sums(), "more")
+        else:
+            assert chunks.reduce(Sums(), "more").sums == naive_sums()
 
 
 @pytest.mark.parametrize("source", ["memory map", "h5, bytes", "zarr"])
@@ -132,15 +128,13 @@ def test_what_comes_in_chunks_by_itself(tmp_path, source):
         as_chunks(given, Y)
 
 
-@pytest.mark.parametrize("rows", [1, 7, 50, 1000])
-@pytest.mark.parametrize("source", ARRAYS)
-def test_moments_of_chunks_are_those_in_memory(tmp_path, source, rows):
-    options = {"n_reserve": 5, "seed": 3}
-    expected = Moments(PROTOTYPES, **options).update(X, Y)
-    chunks = Chunks(*ARRAYS[source](tmp_path), rows=rows)
-    found = Moments(PROTOTYPES, **options).update(chunks)
-    np.testing.assert_allclose(found.A0, expected.A0, rtol=1e-12)
-    np.testing.assert_allclose(found.class_sums, expected.class_sums, rtol=1e-12, atol=1e-12)
+def check_moments(chunks, tolerance):
+    """Compare moments of chunks with those in memory."""
+    found, expected = (
+        Moments(PROTOTYPES, n_reserve=5, seed=3).update(*given) for given in ((chunks,), (X, Y))
+    )
+    np.testing.assert_allclose(found.A0, expected.A0, rtol=tolerance)
+    np.testing.assert_allclose(found.class_sums, expected.class_sums, tolerance, tolerance)
     assert found.counts.tolist() == expected.counts.tolist()
     for label in found.seen_labels:
         np.testing.assert_array_equal(found.samples_of(label), expected.samples_of(label))
@@ -160,10 +154,7 @@ def test_chunks_of_different_types_add_up():
     parts = pairs(30)
     parts[1] = (parts[1][0].astype(np.float64), parts[1][1])
     parts[2] = (parts[2][0].astype(np.float64).tolist(), parts[2][1].tolist())
-    found = Moments(PROTOTYPES, n_reserve=4).update(Chunks(parts))
-    expected = Moments(PROTOTYPES, n_reserve=4).update(X, Y)
-    np.testing.assert_allclose(found.A0, expected.A0, rtol=1e-12)
-    np.testing.assert_array_equal(found.samples_of("ass"), expected.samples_of("ass"))
+    check_moments(Chunks(parts), 1e-12)
 
 
 def test_parts_of_a_stored_array_are_read_whole(tmp_path):
@@ -443,22 +434,9 @@ def test_a_source_that_never_answers_does_not_hide_an_error():
     release.set()
 
 
-def test_a_slow_source():
-    def source():
-        for part in pairs(40):
-            time.sleep(0.02)
-            yield part
-
-    assert Chunks(source).reduce(Sums(), "sums").sums == naive_sums()
-
-
-def test_a_checked_chunk():
-    chunk = check_chunk([[1, 2]], [7], 3)
-    assert isinstance(chunk, Chunk)
-    assert (chunk.X.dtype, chunk.y.tolist(), chunk.number) == (np.float64, [7], 3)
-
-
 def test_chunks_are_aligned_in_memory():
+    chunk = check_chunk([[1, 2]], [7], 3)
+    assert (chunk.X.dtype, chunk.y.tolist(), chunk.number) == (np.float64, [7], 3)
     rows = np.random.default_rng(0).normal(size=(9, 5))
     received = np.frombuffer(b"." + rows.tobytes(), np.float64, offset=1).reshape(9, 5)
     assert not received.flags.aligned

@@ -87,10 +87,7 @@ class FeatureCache:
         return found, np.array(rows, np.float32).reshape(-1, self._n_features)
 
     def put_many(
-        self,
-        keys: Sequence[bytes],
-        rows: np.ndarray,
-        places: Mapping[bytes, bytes] | None = None,
+        self, keys: Sequence[bytes], rows: np.ndarray, places: Mapping[bytes, bytes] | None = None
     ) -> None:
         """Store a row of features per key, all or none, and keys of places for `keys_of`."""
         places = places or {}

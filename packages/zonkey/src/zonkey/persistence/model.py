@@ -173,7 +173,7 @@ class PathEncoder:
 
 def _accept_paths(model: Any, spec: Any) -> None:
     """Let a model of features also take paths of pictures, if its file names an encoder."""
-    first: Any = model[0] if isinstance(model, Pipeline) else model
+    first = _first_of(model)
     if isinstance(spec, Mapping) and not is_encoder(first):
         first.path_encoder_ = PathEncoder(spec)
 
@@ -243,9 +243,13 @@ def _check_fact(name: str, value: Any) -> Any:
     return plain
 
 
+def _first_of(model: Any) -> Any:
+    return model[0] if isinstance(model, Pipeline) else model
+
+
 def _last_of(model: Any) -> Any:
     """Return the classifier of a pipeline."""
-    return model.steps[-1][1] if isinstance(model, Pipeline) else model
+    return model[-1] if isinstance(model, Pipeline) else model
 
 
 def _is_classifier(model: Any) -> bool:
@@ -254,8 +258,8 @@ def _is_classifier(model: Any) -> bool:
 
 def _split_encoder(model: Any) -> tuple[Any, Any]:
     """Return the encoder that a pipeline starts with, None if it does not, and the rest."""
-    if isinstance(model, Pipeline) and is_encoder(model.steps[0][1]):
-        return model.steps[0][1], model[1:]
+    if isinstance(model, Pipeline) and is_encoder(model[0]):
+        return model[0], model[1:]
     return None, model
 
 
@@ -285,7 +289,7 @@ def _summary(model: Any) -> dict[str, Any]:
     candidates = getattr(last, "candidates", "all")
     return {
         "estimator": " > ".join(type(step).__name__ for _, step in steps),
-        "n_features": int(_n_features(model)),
+        "n_features": int(_first_of(_split_encoder(model)[1]).n_features_in_),
         "n_dimensions": None if known is None else known.n_dimensions,
         "n_seen": len(seen),
         "n_unseen": len(unseen),
@@ -297,13 +301,6 @@ def _summary(model: Any) -> dict[str, Any]:
         "scores": {} if np.isnan(score) else {"accuracy on held-out classes": float(score)},
         "training": _training(last),
     }
-
-
-def _n_features(model: Any) -> int:
-    """Return the number of features that a model or pipeline takes."""
-    rest = _split_encoder(model)[1]
-    first = rest[0] if isinstance(rest, Pipeline) else rest
-    return first.n_features_in_
 
 
 def _list_chosen(last: Any) -> dict[str, Any]:
