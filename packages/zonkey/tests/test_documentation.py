@@ -77,10 +77,10 @@ def folder(tmp_path, monkeypatch):
 
 
 def some_emoji():
-    """Return every fourth class of the emoji, and those of the examples."""
+    """Return every eighth class of the emoji, and those of the examples."""
     data = load_emoji()
     labels = data.prototypes.labels
-    kept = np.union1d(labels[::4], ["zebra", "donkey"])
+    kept = np.union1d(labels[::8], ["zebra", "donkey"])
     rows = np.flatnonzero(np.isin(data.y, kept))
     parts = (np.flatnonzero(np.isin(rows, getattr(data.split, part))) for part in PARTS)
     split = Split(**dict(zip(PARTS, parts, strict=True)))

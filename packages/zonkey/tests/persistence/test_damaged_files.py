@@ -30,27 +30,23 @@ def path(tmp_path):
     return tmp_path / "a.zonkey"
 
 
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.01, 0.3, 0.9, 0.9999])
-def test_a_truncated_file_is_refused(share, path):
+def test_a_file_of_another_length_is_refused(path):
     content = path.read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
-    refused(path, "cut short|that zonkey has saved")
-
-
-def test_bytes_at_the_end_are_refused(path):
-    path.write_bytes(path.read_bytes() + b"0")
+    for share in (0.0, 0.001, 0.01, 0.3, 0.9, 0.9999):
+        path.write_bytes(content[: int(share * len(content))])
+        refused(path, "cut short|that zonkey has saved")
+    path.write_bytes(content + b"0")
     refused(path, "1 bytes follow")
 
 
 def test_any_flipped_bit_is_noticed(path):
     content = path.read_bytes()
     for position in np.linspace(0, len(content) - 1, 150).astype(int):
-        path.write_bytes(
-            content[:position] + bytes([content[position] ^ 0x10]) + content[position + 1 :]
-        )
-        with pytest.raises(StorageError) as error:
+        changed = bytearray(content)
+        changed[position] ^= 0x10
+        path.write_bytes(changed)
+        with pytest.raises(StorageError, match=r"\A[^\n]+\Z"):
             zonkey.load(path).adapt(X)  # the reserved samples are checked when they are read
-        assert "\n" not in str(error.value)
 
 
 def test_a_newer_file_is_refused(tmp_path, monkeypatch):
@@ -106,20 +102,15 @@ def test_headers_in_another_form_are_refused(change, message, path):
         zonkey.model_card(path)
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {"shape": [0, 10**30]},
-        {"shape": [-1, -8]},
-        {"shape": [8.0]},
-        {"shape": [True]},
-        {"shape": {"8": 1}},
-        {"shape": [1] * 101},
-        {"data_offsets": [0.0, 8.0]},
-        {"data_offsets": [8, 0]},
-        {"dtype": "F7"},
-    ],
-)
+SHAPES = [[0, 10**30], [-1, -8], [8.0], [True], {"8": 1}, [1] * 101]
+ENTRIES = [
+    *({"shape": shape} for shape in SHAPES),
+    *({"data_offsets": offsets} for offsets in ([0.0, 8.0], [8, 0])),
+    {"dtype": "F7"},
+]
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
 def test_tables_of_arrays_in_another_form_are_refused(entry, path):
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
@@ -177,6 +168,10 @@ def with_part(where, value):
     return change
 
 
+def with_text(where, *values):
+    return with_part(where, {"$": "text", "values": [*values]})
+
+
 def with_step(name, value):
     """Change an attribute of the first step of a pipeline, or remove it if None."""
 
@@ -195,11 +190,9 @@ def first_nan(array):
     return array
 
 
+EVIDENCE = "state/_state/evidence"
 CONTRADICTIONS = {
-    "NaN": (
-        with_array("evidence/sums", first_nan),
-        "'state/_state/evidence/sums' has NaN or infinity",
-    ),
+    "NaN": (with_array("evidence/sums", first_nan), "_state/evidence/sums' has NaN or infinity"),
     "infinity": (with_array("whitening_", lambda W: W + np.inf), "has NaN or infinity"),
     "sums": (with_array("evidence/sums", lambda S: S[:, 1:]), "must have the shape 8 x 5"),
     "rows": (with_array("evidence/sums", lambda S: S[1:]), "must have the shape 8 x any"),
