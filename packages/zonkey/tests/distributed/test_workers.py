@@ -98,10 +98,11 @@ def test_samples_of_other_classes_are_strangers():
 
 
 def test_labels_are_needed():
+    rows = da.from_array(X, chunks=(9, -1))
     with pytest.raises(ValueError, match="must have labels"):
-        evaluate(fitted(), da.from_array(X, chunks=(9, -1)))
+        evaluate(fitted(), rows)
     with pytest.raises(ValueError, match="one kind"):
-        evaluate(fitted(), da.from_array(X, chunks=(9, -1)), np.arange(len(Y)))
+        evaluate(fitted(), rows, np.arange(len(Y)))
 
 
 def test_states_do_not_carry_the_models(monkeypatch):
