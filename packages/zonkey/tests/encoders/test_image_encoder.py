@@ -104,6 +104,11 @@ def reads(monkeypatch):
     return counted
 
 
+@pytest.fixture
+def encoder(backend, tmp_path):
+    return ImageEncoder("colors", batch_size=4, cache=tmp_path / "cache")
+
+
 def color(i):
     return (i % 256, 7 * i % 256, 255 - i % 256)
 
@@ -229,8 +234,8 @@ def test_damaged_pictures_are_refused_or_become_nan_with_one_warning(backend, da
     np.testing.assert_array_equal(X[kept], EXPECTED[kept])
 
 
-def test_blocks_leave_out_damaged_pictures_and_list_them(backend, damaged, tmp_path):
-    encoder = ImageEncoder("colors", batch_size=4, on_error="nan", cache=tmp_path / "cache")
+def test_blocks_leave_out_damaged_pictures_and_list_them(backend, encoder, damaged, tmp_path):
+    encoder.set_params(on_error="nan")
     for n_cached in (0, N - 2):
         blocks = list(encoder.blocks(Pictures.of(damaged)))
         seen = np.concatenate([block.rows for block in blocks])
@@ -239,12 +244,8 @@ def test_blocks_leave_out_damaged_pictures_and_list_them(backend, damaged, tmp_p
         assert len(errors) == 2
         assert "0017.png" in errors[1]
         assert sum(block.n_cached for block in blocks) == n_cached
-
-
-def test_a_block_of_damaged_pictures_only_is_empty(backend, tmp_path):
-    path = tmp_path / "a.png"
-    path.write_bytes(b"no picture")
-    (block,) = ImageEncoder("colors", on_error="nan").blocks(Pictures.of([path]))
+    backend.batches.clear()
+    (block,) = encoder.blocks(Pictures.of([damaged / "0002.png"]))
     assert block.X.shape == (0, 3)
     assert len(block.errors) == 1
     assert not backend.batches
@@ -302,8 +303,7 @@ def test_a_caller_that_stops_early_stops_the_threads(backend, folder, reads):
     assert backend.n_prepared < 10  # of 15 that were waiting
 
 
-def test_ctrl_c_stops_the_threads_and_loses_one_batch(backend, folder, tmp_path):
-    encoder = ImageEncoder("colors", batch_size=4, cache=tmp_path / "cache")
+def test_ctrl_c_stops_the_threads_and_loses_one_batch(backend, encoder, folder):
     backend.fail_at = 3
     with pytest.raises(KeyboardInterrupt):
         encoder.transform(folder)
@@ -343,8 +343,7 @@ def test_moved_files_and_archives_are_read_once_and_not_decoded(backend, folder,
     assert backend.n_prepared == N
 
 
-def test_a_changed_file_is_encoded_again(backend, folder, tmp_path):
-    encoder = ImageEncoder("colors", batch_size=4, cache=tmp_path / "cache")
+def test_a_changed_file_is_encoded_again(backend, encoder, folder):
     encoder.transform(folder)
     Image.new("RGB", (8, 6), (1, 2, 3)).save(folder / "0005.png")
     X = encoder.transform(folder)
@@ -353,9 +352,8 @@ def test_a_changed_file_is_encoded_again(backend, folder, tmp_path):
     assert backend.n_prepared == N + 1
 
 
-def test_only_new_pictures_are_encoded_in_full_batches(backend, tmp_path):
+def test_only_new_pictures_are_encoded_in_full_batches(backend, encoder, tmp_path):
     folder = drawn(tmp_path / "photos", range(0, N, 2))
-    encoder = ImageEncoder("colors", batch_size=4, cache=tmp_path / "cache")
     encoder.transform(folder)
     drawn(folder, range(1, N, 2))
     backend.batches.clear()
@@ -363,8 +361,7 @@ def test_only_new_pictures_are_encoded_in_full_batches(backend, tmp_path):
     assert backend.batches == [4, 4, 3]
 
 
-def test_rows_of_a_block_are_in_order(backend, tmp_path):
-    encoder = ImageEncoder("colors", batch_size=4, cache=tmp_path / "cache")
+def test_rows_of_a_block_are_in_order(encoder, tmp_path):
     encoder.transform(drawn(tmp_path / "some", range(1, N, 2)))
     blocks = list(encoder.blocks(Pictures.of(drawn(tmp_path / "all"))))
     assert {block.n_cached for block in blocks[:-1]} == {2}  # by content
