@@ -71,6 +71,15 @@ def test_the_environment_gives_the_default(monkeypatch):
     assert memory() == 2
 
 
+@pytest.mark.parametrize("value", [0, -1, 1.5, "2"])
+def test_threads_are_counted(value):
+    with pytest.raises(
+        ValueError, match=f"threads must be an integer of at least 1; got {value!r}"
+    ):
+        set_config(threads=value)
+    assert get_config()["threads"] is None
+
+
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "64"])
 def test_a_working_memory_must_be_positive(value, monkeypatch):
     rule = f"working_memory must be a positive number of MiB; got {value!r}"

@@ -65,6 +65,10 @@ def unknown(array):
     return array[da.ones(len(array), chunks=array.chunks[0], dtype=bool)]
 
 
+def in_chunks(n):
+    return da.from_array(X, chunks=(-(-len(X) // n), -1))
+
+
 ROWS = da.from_array(X, chunks=(9, 2))
 SOURCES = {
     "labels in memory": lambda: (ROWS, Y),
@@ -102,8 +106,7 @@ def test_narrow_numbers_are_read_as_in_other_chunks(dtype):
 
 @pytest.mark.parametrize("n_chunks", [1, 2, 4, 5, 17, 21])
 def test_the_tree_takes_up_each_chunk_once(n_chunks):
-    rows = da.from_array(X, chunks=(-(-len(X) // n_chunks), -1))
-    check_against_memory(moments(rows, Y))
+    check_against_memory(moments(in_chunks(n_chunks), Y))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +132,7 @@ def test_a_client_is_used_though_chunks_are_many_and_small(client):
 
 
 class Summing:
-    """A sum of squares, beside something large that never changes; it counts its pickles."""
+    """A sum of squares, beside something that never changes; it counts its pickles."""
 
     n_pickled = 0
 
@@ -158,15 +161,13 @@ class Summing:
 
 def test_the_reduction_is_in_the_graph_once(monkeypatch):
     """So are models: a task has the name of the reduction, not a copy."""
-    graphs = []
-    compute = Delayed.compute
+    n, compute, graphs = 10, Delayed.compute, []
 
     def seen(self, **options):
         graphs.append(self.__dask_graph__())
         return compute(self, **options)
 
     monkeypatch.setattr(Delayed, "compute", seen)
-    n = 10
     chunks = as_chunks(da.ones((2 * n, 3), chunks=(2, 3)) + 1, da.ones(2 * n, chunks=2))
     with dask.config.set(scheduler="sync"):
         assert chunks.reduce(Summing(), "sum").total == 24 * n
@@ -268,12 +269,6 @@ def test_frames_keep_the_names_of_features():
         model.predict(rows[names[::-1]])
 
 
-def test_results_of_empty_chunks_are_empty():
-    model = PROBLEM.fit_clone(ZeroShotClassifier())
-    rows = da.from_array(PROBLEM.X_new, chunks=((0, len(PROBLEM.X_new), 0), -1))
-    np.testing.assert_array_equal(model.predict(rows).compute(), model.predict(PROBLEM.X_new))
-
-
 def test_mapped_chunks_are_transformed_where_they_are(client):
     chunks = as_chunks(ROWS).map(np.square).map(np.negative)
     np.testing.assert_allclose(chunks.apply(lambda X: X.sum(axis=1)), -(X**2).sum(axis=1))
@@ -291,8 +286,7 @@ def test_states_leave_out_what_never_changes(n_chunks, monkeypatch):
 
     monkeypatch.setattr(engine, "_State", seen)
     constant = np.zeros(100_000)
-    chunks = as_chunks(da.from_array(X, chunks=(-(-len(X) // n_chunks), -1)))
-    chunks = chunks.map(lambda X: X + constant[0])
+    chunks = as_chunks(in_chunks(n_chunks)).map(lambda X: X + constant[0])
     with dask.config.set(scheduler="sync"):
         found = chunks.reduce(Summing(constant), "sum")
     assert found.total == pytest.approx(np.sum(X**2))
@@ -339,6 +333,7 @@ def test_models_leave_out_empty_chunks(model):
         assert found.score(rows, Y) == expected.score(X, Y)
     A, B = found.decision_function(X), expected.decision_function(X)
     np.testing.assert_allclose(A, B, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(found.predict(rows).compute(), found.predict(X))
 
 
 def test_no_sample_is_one_clear_error():

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks as checks
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 import zonkey
@@ -55,6 +56,15 @@ ENCODERS = {
 @pytest.mark.parametrize("check", WITHOUT_DATA)
 def test_scikit_learn_contract(encoder, check):
     check(type(encoder).__name__, encoder)
+
+
+def test_tags_say_what_encoders_take():
+    for encoder, is_text in ((ImageEncoder(), False), (TextEncoder(), True)):
+        tags = get_tags(encoder)
+        assert (tags.requires_fit, tags.no_validation) == (False, True)
+        assert tags.transformer_tags.preserves_dtype == []
+        takes = tags.input_tags
+        assert (takes.two_d_array, takes.one_d_array, takes.string) == (False, is_text, is_text)
 
 
 @pytest.fixture(params=ENCODERS)
