@@ -317,8 +317,7 @@ def test_ctrl_c_stops_the_threads_and_loses_one_batch(backend, encoder, folder):
 # Cache
 
 
-def test_a_second_run_reads_no_picture(backend, folder, tmp_path, reads):
-    encoder = ImageEncoder("colors", batch_size=4, cache=tmp_path / "cache")
+def test_a_second_run_reads_no_picture(backend, encoder, folder, reads):
     np.testing.assert_array_equal(encoder.transform(folder), EXPECTED)
     assert reads == dict.fromkeys(range(N), 1)
     reads.clear()
@@ -330,8 +329,9 @@ def test_a_second_run_reads_no_picture(backend, folder, tmp_path, reads):
     assert not backend.batches
 
 
-def test_moved_files_and_archives_are_read_once_and_not_decoded(backend, folder, tmp_path, reads):
-    encoder = ImageEncoder("colors", batch_size=4, cache=tmp_path / "cache")
+def test_moved_files_and_archives_are_read_once_and_not_decoded(
+    backend, encoder, folder, tmp_path, reads
+):
     encoder.transform(folder)
     archive = Path(shutil.make_archive(str(tmp_path / "photos"), "zip", folder))
     past = time.time_ns() - 100_000_000_123

@@ -134,11 +134,7 @@ def test_what_is_read(tmp_path):
 
     moments_of(Chunks(Array(), Y, rows=50, checkpoint=tmp_path / "kept"))
     assert reads == [0, 50, 100, 150, 200]
-    progress, _ = stopping_after(3)
-    with pytest.raises(Stop):
-        moments_of(
-            Chunks(Array(), Y, rows=50, checkpoint=tmp_path / "kept", every=1, progress=progress)
-        )
+    interrupted(tmp_path / "kept", Array(), rows=50, every=1)
     reads.clear()
     moments_of(Chunks(Array(), Y, rows=50, checkpoint=tmp_path / "kept"))
     assert reads == [100, 150, 200]  # the last one to compare, and what is left
@@ -147,10 +143,10 @@ def test_what_is_read(tmp_path):
 FOREIGN = r"must belong to this computation; it was written for other data, chunks or parameters"
 
 
-def interrupted(folder, X=X, y=Y, rows=20):
+def interrupted(folder, X=X, y=Y, rows=20, every=2):
     progress, _ = stopping_after(3)
     with pytest.raises(Stop):
-        moments_of(Chunks(X, y, rows=rows, checkpoint=folder, every=2, progress=progress))
+        moments_of(Chunks(X, y, rows=rows, checkpoint=folder, every=every, progress=progress))
 
 
 OTHERS = {
