@@ -153,11 +153,11 @@ class FeatureCache:
                 if self._database is not None or self.path.exists():
                     return work(self._connect())
             except (OSError, sqlite3.OperationalError) as error:
+                reason = getattr(error, "strerror", None) or error
                 self._warn_once(
                     "read",
-                    f"The file of features {self.path} should be readable; it is not "
-                    f"({getattr(error, 'strerror', None) or error}). Choose another folder as "
-                    "`cache`.",
+                    f"The file of features {self.path} should be readable; it is not ({reason}). "
+                    "Choose another folder as `cache`.",
                 )
             except sqlite3.DatabaseError:
                 self._start_anew()

@@ -49,7 +49,8 @@ def from_pixels(made: onnx.ModelProto, encoder: Any) -> onnx.ModelProto:
     graph.node.extend(nodes)
     graph.initializer.extend(front.graph.initializer)
     graph.sparse_initializer.extend(front.graph.sparse_initializer)
-    _describe(made, encoder, backend)
+    for key, value in {"encoder": encoder.spec_, "preprocessing": backend.preprocessing}.items():
+        made.metadata_props.add(key=key, value=json.dumps(value, ensure_ascii=False))
     onnx.checker.check_model(made, full_check=True)
     return made
 
@@ -115,9 +116,3 @@ def _pixels(onnx: Any, backend: OnnxImages) -> Any:
     kinds = {"uint8": onnx.TensorProto.UINT8, "float32": onnx.TensorProto.FLOAT}
     text = "Pictures, resized and laid out as `preprocessing` in metadata_props says."
     return onnx.helper.make_tensor_value_info(_INPUT, kinds[about["dtype"]], shape, text)
-
-
-def _describe(made: onnx.ModelProto, encoder: ImageEncoder, backend: OnnxImages) -> None:
-    about = {"encoder": encoder.spec_, "preprocessing": backend.preprocessing}
-    for key, value in about.items():
-        made.metadata_props.add(key=key, value=json.dumps(value, ensure_ascii=False))
