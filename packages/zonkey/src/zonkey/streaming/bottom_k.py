@@ -94,10 +94,9 @@ class BottomK:
                 self._resize(len(self._slots))
             self._slots = np.arange(len(self._slots))
         elif self._store is not None:
-            in_order = np.arange(self._store.shape[0])
-            if not np.array_equal(self._slots, in_order):
+            if not np.array_equal(self._slots, np.arange(self._store.shape[0])):
                 self._write(self._slots, self._store, self._slots[:0])
-                self._slots = np.arange(len(self._slots))
+            self._slots = np.arange(len(self._slots))
         return self._store
 
     def parts(self) -> dict[str, Any]:
@@ -110,7 +109,14 @@ class BottomK:
         vars(self).update({name: parts[name] for name in parts if name != "samples"})
         self._store, self._slots = parts["samples"], np.arange(len(self.codes))
 
-    def _take_up(self, X: Array, rows: np.ndarray, codes: Any, priorities: Any, ties: Any) -> None:
+    def _take_up(
+        self,
+        X: Array,
+        rows: np.ndarray,
+        codes: np.ndarray,
+        priorities: np.ndarray,
+        ties: np.ndarray,
+    ) -> None:
         """Offer some rows of X; keep the samples of lowest priority."""
         near = np.flatnonzero(priorities <= self._held_limits()[codes])  # few, after the start
         n = len(self.codes)
