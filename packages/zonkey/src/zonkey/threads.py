@@ -12,19 +12,21 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, wraps
 from inspect import isfunction, isgeneratorfunction
 from pathlib import Path
 from threading import Lock, local
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from threadpoolctl import LibController, ThreadpoolController
 
 from .arrays import Array
 from .config import get_config
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 # Operations of one thread of a product: about 15 ms, several times what a thread waits for another
 # that has been displaced by a process.
@@ -59,7 +61,19 @@ def limit_threads() -> Iterator[None]:
         _limit.leave()
 
 
-limit_calls = limit_threads()  # decorator of a function that runs under `limit_threads`
+def limit_calls(method: Method) -> Method:
+    """Return a function that runs under `limit_threads`."""
+
+    # Not `limit_threads()(method)`: a frame of contextlib would be named in warnings.
+    @wraps(method)
+    def call_method(*args: Any, **options: Any) -> Any:
+        _limit.enter()
+        try:
+            return method(*args, **options)
+        finally:
+            _limit.leave()
+
+    return cast(Method, call_method)
 
 
 def multiply(A: Array, B: Array) -> Array:
