@@ -246,21 +246,16 @@ def test_a_name_that_is_no_utf8_can_be_written_and_read(tmp_path):
         assert values(source) == [5]
 
 
-def test_a_file_that_vanished_is_named(tmp_path):
-    root = in_folder(tmp_path, by_value("cat/1.png"))
-    pictures = Pictures.of(root)
-    (root / "cat/1.png").unlink()
-    with pytest.raises(PictureError, match=r"^cat/1\.png does not exist"):
-        pictures.read(0)
-
-
 def test_a_relative_path_survives_a_change_of_folder(tmp_path, monkeypatch):
-    in_folder(tmp_path, by_value("cat/1.png"))
+    root = in_folder(tmp_path, by_value("cat/1.png"))
     monkeypatch.chdir(tmp_path)
     everything = [Pictures.of("root"), Pictures.of("root/cat/1.png")]
     monkeypatch.chdir("/")
     assert [value_of(pictures[0]) for pictures in everything] == [1, 1]
     assert everything[0].source == "root"
+    (root / "cat/1.png").unlink()
+    with pytest.raises(PictureError, match=r"^cat/1\.png does not exist"):
+        everything[0].read(0)
 
 
 def test_a_file_too_large_for_a_picture_is_not_read(packed, monkeypatch):
@@ -465,13 +460,8 @@ def test_tables_that_cannot_be_used(tmp_path, text, message):
     root = in_folder(tmp_path, by_value("1.png"))
     path = root / "list.csv"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(DataError, match=message) as caught:
+    with pytest.raises(DataError, match=rf"\A[^\n]*{message}[^\n]*\Z"):
         Pictures.of(path)
-    assert "\n" not in str(caught.value)
-
-
-def test_columns_need_a_table(tmp_path):
-    root = in_folder(tmp_path, by_value("1.png"))
     for source in (root, root / "1.png", [picture()]):
         with pytest.raises(DataError, match=r"`label_column` must be None if there is no table"):
             Pictures.of(source, label_column="kind")
@@ -553,6 +543,7 @@ def test_an_error_in_a_list_names_the_picture():
         ([], "got an empty list"),
         (7, "got 7"),
         (None, "got None"),
+        ("features.npz", r"got features\.npz\. Pass one of these\.$"),
         ("", "must have a path; got empty text"),
         ("x" * 5000, "must be a path; File name too long"),
         ({"a.png", "b.png"}, "a list of pictures; got {"),
@@ -562,6 +553,7 @@ def test_an_error_in_a_list_names_the_picture():
 )
 def test_other_sources_are_refused(tmp_path, monkeypatch, source, message):
     monkeypatch.chdir(tmp_path)
+    Path("features.npz").write_bytes(b"x")
     with pytest.raises(DataError, match=message):
         Pictures.of(source)
 
@@ -605,20 +597,9 @@ def test_files_that_mean_pictures(tmp_path, name, text, expected):
     assert is_pictures(str(path)) is expected
 
 
-def test_a_long_table_is_not_read_whole(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("file,text\n" + f"1.png,{'x' * 1000}\n" * 3000)
-    assert is_pictures(path)
-
-
 def test_other_arguments_that_mean_pictures_or_not(tmp_path):
+    (tmp_path / "a.csv").write_text("file,text\n" + f"1.png,{'x' * 1000}\n" * 3000)
+    assert is_pictures(tmp_path / "a.csv")  # by its start
     assert is_pictures(tmp_path)
     for source in ("", "-", "nowhere", "nowhere.csv", "x" * 5000, "\0", None, 7, [], b"a.png"):
         assert is_pictures(source) is False
-
-
-def test_another_file_is_refused(tmp_path):
-    path = tmp_path / "features.npz"
-    path.write_bytes(b"x")
-    with pytest.raises(DataError, match=r"got features\.npz\. Pass one of these\.$"):
-        Pictures.of(path)

@@ -329,14 +329,11 @@ def test_both_sides_stay_twice_as_long_as_wanted(kind, size):
         assert close.max() <= 3 + 255 / (2 * wanted)  # it moves by less than a pixel
 
 
-def test_the_wanted_side_must_be_a_positive_integer():
-    with pytest.raises(ValueError, match="at_least"):
-        open_picture(content(quadrants()), at_least=0)
-
-
 @pytest.mark.parametrize("size", [(1, 1), (1, 10_000), (10_000, 1)])
 def test_tiny_and_narrow_pictures(size):
     stored = content(Image.new("RGB", size, GREEN))
+    with pytest.raises(ValueError, match="at_least"):
+        open_picture(stored, at_least=0)
     for at_least in (None, 224):
         found = open_picture(stored, at_least=at_least)
         assert found.size == size
@@ -475,9 +472,8 @@ def test_random_damage_gives_a_picture_or_an_error_that_names_it(kind):
 def test_files_that_are_no_pictures(tmp_path, stored, message):
     path = tmp_path / "x.jpg"
     path.write_bytes(stored)
-    with pytest.raises(PictureError, match=message) as caught:
+    with pytest.raises(PictureError, match=rf"\A{path} must be a picture.*{message}"):
         open_picture(path)
-    assert str(caught.value).startswith(f"{path} must be a picture")
 
 
 def test_a_missing_file_a_folder_and_a_missing_pillow(tmp_path, monkeypatch):

@@ -89,10 +89,8 @@ def test_the_list_imports_no_backend():
 )
 def test_a_missing_package_names_its_extra(monkeypatch, module, package, extra):
     monkeypatch.setitem(sys.modules, module, None)  # as if not installed
-    with pytest.raises(ImportError) as raised:
+    with pytest.raises(ImportError, match=rf'An encoder needs {package}\. Run: .*"zonkey\[{extra}'):
         require_package(module, "An encoder")
-    assert f"An encoder needs {package}. Run: " in str(raised.value)
-    assert f'"zonkey[{extra}]"' in str(raised.value)
 
 
 def test_the_command_lists_every_encoder():

@@ -196,13 +196,15 @@ def test_an_untrained_pooler_is_not_used(tmp_path):
     np.testing.assert_allclose(features_of(backend), expected.numpy(), rtol=1e-3, atol=1e-4)
 
 
-def test_missing_weights_are_refused(models, tmp_path):
+def test_missing_weights_and_pictures_that_keep_their_shape_are_refused(models, tmp_path):
     model = models["vit"][1]
     weights = {key: value for key, value in model.state_dict().items() if "layernorm" not in key}
     model.save_pretrained(tmp_path, state_dict=weights)
     save_processor(tmp_path, "ViT")
     with pytest.raises(DataError, match=r"must hold all weights; \d+ are missing, such as"):
         image_backend(f"transformers:{tmp_path}")
+    save_processor(tmp_path, "Bit", do_center_crop=False)
+    assert "must give pictures of any shape one size" in refused(image_backend, tmp_path)
 
 
 def test_half_precision_is_loaded_in_float32(models, tmp_path):
@@ -237,12 +239,6 @@ def test_folders_that_are_no_model_are_refused(models, tmp_path):
     assert "must be a text model with a tokenizer" in refused(text_backend, tmp_path)
     assert "vision model" in refused(image_backend, models["bert"][0])
     assert "text model" in refused(text_backend, models["vit"][0])
-
-
-def test_a_processor_that_keeps_the_shape_is_refused(models, tmp_path):
-    models["dinov2"][1].save_pretrained(tmp_path)
-    save_processor(tmp_path, "Bit", do_center_crop=False)
-    assert "must give pictures of any shape one size" in refused(image_backend, tmp_path)
 
 
 def test_a_downloaded_model_needs_no_hub(monkeypatch, tmp_path, models):
