@@ -22,6 +22,7 @@ def memory():
 
 
 def test_settings_hold_where_they_were_made():
+    get_config()["working_memory"] = 1  # of a copy
     assert memory() == 64
     set_config(working_memory=32)
     with config_context(working_memory=8):
@@ -34,17 +35,9 @@ def test_settings_hold_where_they_were_made():
         set_config()
         assert memory() == 8, "the context overrides the process until it ends"
     assert memory() == 16
-
-
-def test_a_context_ends_with_an_error():
     with pytest.raises(KeyError), config_context(working_memory=1):
         raise KeyError
-    assert memory() == 64
-
-
-def test_a_changed_copy_changes_nothing():
-    get_config()["working_memory"] = 1
-    assert memory() == 64
+    assert memory() == 16
 
 
 def test_a_context_belongs_to_its_thread_and_set_config_to_all():
@@ -76,6 +69,15 @@ def test_the_environment_gives_the_default(monkeypatch):
     assert rows_per_block(2**10) == 512
     set_config(working_memory=2)
     assert memory() == 2
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "2"])
+def test_threads_are_counted(value):
+    with pytest.raises(
+        ValueError, match=f"threads must be an integer of at least 1; got {value!r}"
+    ):
+        set_config(threads=value)
+    assert get_config()["threads"] is None
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "64"])

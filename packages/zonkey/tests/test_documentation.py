@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import zonkey
 from zonkey.cli import app
-from zonkey.files.emoji import load_emoji
+from zonkey.datasets import Dataset, Split, load_emoji
 
 ROOT = Path(__file__).parents[3]
 SOURCES = (ROOT / "packages/zonkey/src/zonkey", ROOT / "packages/zonkey-lab/src")
@@ -25,6 +25,7 @@ MODULES = sorted(
     for module in pkgutil.walk_packages(zonkey.__path__, "zonkey.")
     if "cli" not in module.name
 )
+BLOCKS = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)  # language and content
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -33,17 +34,69 @@ def test_docstring_examples(name):
     assert outcome.failed == 0
 
 
-def python_blocks(name):
-    return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text("utf-8"), re.S)
+def read(name):
+    return (ROOT / name).read_text("utf-8")
 
 
-def test_readme_examples(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    blocks = python_blocks("README.md")
+def run_python(name):
+    """Run the examples of a document in Python; return their names."""
     names = {}
-    for block in blocks:
-        exec(block, names)
-    assert {"page.html", "emoji.zonkey", "emoji.onnx"} <= {path.name for path in tmp_path.iterdir()}
+    for language, block in BLOCKS.findall(read(name)):
+        if language == "python":
+            exec(block, names)
+    return names
+
+
+def run_commands(name, languages=("sh",), wanted=bool):
+    """Run the commands in blocks of a document; return them."""
+    lines = [
+        line
+        for language, block in BLOCKS.findall(read(name))
+        if language in languages
+        for line in block.splitlines()
+        if wanted(line)
+    ]
+    for line in lines:
+        program, *arguments = shlex.split(line)
+        assert program == "zonkey"
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, f"{line}: {done.output}"
+    return lines
+
+
+def is_call_on_files(line):
+    return line.startswith("zonkey ") and re.search(r"\.(csv|onnx)", line)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Run examples in a folder of their own, with a cache of their own."""
+    monkeypatch.setenv("ZONKEY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def some_emoji():
+    """Return every eighth class of the emoji, and those of the examples."""
+    data = load_emoji()
+    labels = data.prototypes.labels
+    kept = np.union1d(labels[::8], ["zebra", "donkey"])
+    rows = np.flatnonzero(np.isin(data.y, kept))
+    parts = (np.flatnonzero(np.isin(rows, getattr(data.split, part))) for part in PARTS)
+    split = Split(**dict(zip(PARTS, parts, strict=True)))
+    return Dataset("emoji", data.X[rows], data.y[rows], data.prototypes.subset(kept), split)
+
+
+PARTS = ("train", "test_unseen", "test_seen")
+
+
+@pytest.mark.parametrize("some", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
+def test_readme_examples(folder, monkeypatch, some):
+    """With all emoji, which takes long, the figures are those in the comments."""
+    if some:
+        monkeypatch.setattr(zonkey.datasets, "load_emoji", some_emoji)
+    names = run_python("README.md")
+    assert {"page.html", "emoji.zonkey", "emoji.onnx"} <= {path.name for path in folder.iterdir()}
     assert "zonkey" in names["wiser"].classes_
     assert "zebra" not in names["fewer"].classes_
     x = names["looks"][0] + names["looks"][1]
@@ -51,28 +104,20 @@ def test_readme_examples(tmp_path, monkeypatch):
     assert names["novel"].predict([x]).tolist() == ["zebra"]
     assert len(np.unique(names["search"].cv_results_["mean_test_score"])) > 1
     assert names["adapted"].is_transductive_
-    data, text = names["data"], "".join(blocks)
-    score = names["zero"].score(data.X_test_unseen, data.y_test_unseen)
+    data, text = names["data"], read("README.md")
     promised = {
-        r"zero\.score.*# ([\d.]+)": score,
+        r"zero\.score.*# ([\d.]+)": names["zero"].score(data.X_test_unseen, data.y_test_unseen),
         r'result\.scores\["hm"\]  # ([\d.]+)': names["result"].scores["hm"],
     }
     for pattern, found in promised.items():
-        assert found == pytest.approx(
-            float(re.search(pattern, text).group(1)), abs=0.015
-        )  # near ties
+        figure = float(re.search(pattern, text).group(1))
+        # Near ties; some classes are learned from fewer others.
+        assert found > figure / 2 if some else found == pytest.approx(figure, abs=0.015)
 
 
-def test_commands_of_the_readme(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_animals(tmp_path)
-    text = (ROOT / "README.md").read_text("utf-8")
-    (block,) = re.findall(r"```sh\n(.*?)```", text, re.S)
-    for line in block.splitlines():
-        program, *arguments = shlex.split(line)
-        assert program == "zonkey"
-        outcome = CliRunner().invoke(app, arguments)
-        assert outcome.exit_code == 0, f"{line}: {outcome.output}"
+def test_commands_of_the_readme(folder):
+    write_animals(folder)
+    run_commands("README.md")
     answers = pd.read_csv("answers.csv")
     assert answers["id"].tolist() == [0, 1, 2]
     assert {"predicted", "top_3", "proba_3"} <= {*answers}
@@ -99,57 +144,33 @@ def write_animals(folder):
         table.to_csv(folder / f"{file}.csv", index=False)
 
 
-def test_examples_of_the_page_about_models(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = {}
-    for block in python_blocks("docs/models.md"):
-        exec(block, names)
+def test_examples_of_the_page_about_models():
+    names = run_python("docs/models.md")
     assert names["model"].predict([[0.9, 0.9]]).tolist() == ["zebra"]
 
 
-def test_examples_of_the_page_about_large_data(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = {}
-    for block in python_blocks("docs/scale.md"):
-        exec(block, names)
+def test_examples_of_the_page_about_large_data():
+    names = run_python("docs/scale.md")
     answers = names["model"].predict(names["rows"]).compute()
     assert (answers == names["y"]).mean() > 0.9
     assert not Path("fit.progress").exists()
 
 
-@pytest.fixture
-def own_files(tmp_path, monkeypatch):
-    """Write the tables of docs/data.md to the current folder."""
-    text = (ROOT / "docs" / "data.md").read_text("utf-8")
-    for name, table in re.findall(r"`(\w+\.csv)`[^`]*?```csv\n(.*?)```", text, re.S):
-        (tmp_path / name).write_text(table)
-    monkeypatch.chdir(tmp_path)
-    return text
+def write_tables(name):
+    """Write the tables of a document to the current folder."""
+    for file, table in re.findall(r"`(\w+\.csv)`[^`]*?```csv\n(.*?)```", read(name), re.S):
+        Path(file).write_text(table)
 
 
-def run_commands(text):
-    """Run every line of a document that calls `zonkey` on files; return what was called."""
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.S | re.M)
-    lines = [line for kind, block in blocks if kind in ("", "sh") for line in block.splitlines()]
-    called = [
-        line for line in lines if line.startswith("zonkey ") and re.search(r"\.(csv|onnx)", line)
-    ]
-    for line in called:
-        done = CliRunner().invoke(app, shlex.split(line)[1:])
-        assert done.exit_code == 0, f"{line}: {done.output}"
-    return called
-
-
-def test_examples_of_the_data_page(own_files):
-    names = {}
-    for block in python_blocks("docs/data.md"):
-        exec(block, names)
+def test_examples_of_the_data_page():
+    write_tables("docs/data.md")
+    names = run_python("docs/data.md")
     assert names["data"].name == "emoji"
     assert names["own"].unseen_classes.tolist() == ["tiger"]
     printed = pd.read_csv("features.csv")
     answers = names["model"].predict(printed[["f1", "f2", "f3"]].to_numpy())
     assert answers.tolist() == printed["label"].tolist()
-    assert len(run_commands(own_files)) == 3
+    assert len(run_commands("docs/data.md", ("", "sh"), is_call_on_files)) == 3
     predicted = pd.read_csv("predictions.csv")
     assert predicted["predicted"].tolist() == predicted["label"].tolist()
 
@@ -165,9 +186,8 @@ def draw(folder, labels):
             image.fromarray(pixels).save(Path(folder) / label / f"{i}.png")
 
 
-@pytest.mark.usefixtures("own_files")
-def test_examples_of_the_page_about_the_command_line(monkeypatch, tmp_path):
-    monkeypatch.setenv("ZONKEY_CACHE", str(tmp_path / "cache"))
+def test_examples_of_the_page_about_the_command_line():
+    write_tables("docs/data.md")
     draw("photos", ["horse", "tiger", "cow"])
     draw("new-photos", ["zebra"])
     draw("more-photos", ["quagga", "zebra"])
@@ -178,7 +198,7 @@ def test_examples_of_the_page_about_the_command_line(monkeypatch, tmp_path):
     Path("more-prototypes.csv").write_text("class,stripes,mane\nquagga,0.6,0.9\n")
     Path("features").mkdir()
     pd.read_csv("features.csv").to_parquet("features/part-0.parquet")
-    called = run_commands((ROOT / "docs" / "cli.md").read_text("utf-8"))
+    called = run_commands("docs/cli.md", ("", "sh"), is_call_on_files)
     verbs = [line.split()[1] for line in called]
     road = ["fit", "predict", "evaluate", "explain", "classes", "export"]
     assert verbs == ["classify", "data", *road, "fit", "predict", "classes", "fit"]
@@ -189,22 +209,19 @@ DRAWN = {"truck": "delivery truck"}
 BATCH = ("cat", "dog", "truck", "zebra", "ship")
 
 
-@pytest.fixture
-def drawn_files(tmp_path, monkeypatch):
-    """Write the folders and files that docs/pictures.md speaks of to the current folder."""
+def write_pictures(folder):
+    """Write the folders and files that docs/pictures.md speaks of."""
     from PIL import Image
 
-    data, text = load_emoji(), (ROOT / "docs" / "pictures.md").read_text("utf-8")
-    for name, table in re.findall(r"`(\w+\.csv)`[^`]*?```csv\n(.*?)```", text, re.S):
-        (tmp_path / name).write_text(table)
-    classes = pd.read_csv(tmp_path / "classes.csv")["class"].tolist()
+    data = load_emoji()
+    write_tables("docs/pictures.md")
 
     def draw(label, style, *place):
-        path = tmp_path.joinpath(*place)
+        path = folder.joinpath(*place)
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(data.thumbnail(DRAWN.get(label, label), style)).save(path)
 
-    for label in classes:
+    for label in pd.read_csv("classes.csv")["class"].tolist():
         draw(label, "twemoji", "test", label, "0.png")
         if label not in ("zebra", "ship"):
             for style in ("noto", "fluent-flat"):
@@ -213,49 +230,35 @@ def drawn_files(tmp_path, monkeypatch):
         draw(label, "twemoji", "photos", f"{i}.png")
     weights = Path(str(files("zonkey.encoders"))) / "data" / "efficientnet-lite0"
     for ending in (".onnx", ".json"):
-        shutil.copy(weights.with_suffix(ending), tmp_path / f"model{ending}")
-    monkeypatch.setenv("ZONKEY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
+        shutil.copy(weights.with_suffix(ending), folder / f"model{ending}")
+
+
+def test_examples_of_the_guide_to_pictures(folder, monkeypatch):
+    write_pictures(folder)
     # An eighth of the classes of ImageNet takes less time.
     module = importlib.import_module("zonkey.presets.pretraining")
     base = module._base("efficientnet-lite0")
     small = base.without(np.flatnonzero(np.arange(base.n_leaves) % 8))
     monkeypatch.setattr(module, "_base", {"efficientnet-lite0": small}.__getitem__)
-    return text
-
-
-def test_examples_of_the_guide_to_pictures(drawn_files):
-    for block in re.findall(r"^```sh\n(.*?)^```$", drawn_files, re.S | re.M):
-        for line in block.splitlines():
-            done = CliRunner().invoke(app, shlex.split(line)[1:])
-            assert done.exit_code == 0, f"{line}: {done.output}"
+    run_commands("docs/pictures.md")
     answers = pd.read_csv("answers.csv")
     assert answers["file"].tolist() == [f"{i}.png" for i in range(len(BATCH))]
     assert {"predicted", "top_3"} <= {*answers}
     assert {"page.html", "photos.zonkey", "prototypes.npz"} <= {p.name for p in Path().iterdir()}
-    names = {}
-    for block in python_blocks("docs/pictures.md"):
-        exec(block, names)
+    names = run_python("docs/pictures.md")
     assert names["names"][2] == "truck"
     assert names["few_shot"].predict(names["X_photos"]).tolist()[:3] == ["cat", "dog", "truck"]
     assert "donkey" in names["own"].classes_
 
 
-def test_examples_of_the_guide_to_texts(tmp_path, monkeypatch):
-    text = (ROOT / "docs" / "texts.md").read_text("utf-8")
-    for found in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.S | re.M):
+def test_examples_of_the_guide_to_texts():
+    text = read("docs/texts.md")
+    for found in BLOCKS.finditer(text):
         if found[1] in ("csv", "") and not found[2].startswith("zonkey"):
             name = re.findall(r"`(\w+\.(?:csv|txt))`", text[: found.start()])[-1]
-            (tmp_path / name).write_text(found[2])
-    monkeypatch.setenv("ZONKEY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    for block in re.findall(r"^```sh\n(.*?)^```$", text, re.S | re.M):
-        for line in block.splitlines():
-            done = CliRunner().invoke(app, shlex.split(line)[1:])
-            assert done.exit_code == 0, f"{line}: {done.output}"
-    names = {}
-    for block in python_blocks("docs/texts.md"):
-        exec(block, names)
+            Path(name).write_text(found[2])
+    run_commands("docs/texts.md")
+    names = run_python("docs/texts.md")
     expected = ["lost card", "exchange rate", "refund", "change pin"]
     assert names["answers"].tolist()[:4] == expected
     assert names["saved"].predict(["I want my money back"]).tolist() == ["refund"]
@@ -268,14 +271,10 @@ def test_links_between_documents_lead_somewhere():
             assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
-def test_files_named_in_the_notation_exist():
-    text = (ROOT / "docs" / "notation.md").read_text("utf-8")
+def test_files_and_functions_named_in_the_notation_exist():
+    text = read("docs/notation.md")
     for name in set(re.findall(r"`([\w/]+\.py)", text)):
         assert any((source / name).exists() for source in SOURCES), name
-
-
-def test_functions_named_in_the_notation_exist():
-    text = (ROOT / "docs" / "notation.md").read_text("utf-8")
     named = re.findall(r"`([\w/]+)\.py: (\w+)(?:\.(\w+))?`", text)
     assert named
     for file, function, method in named:
@@ -285,8 +284,7 @@ def test_functions_named_in_the_notation_exist():
 
 
 def test_every_equation_is_cited_by_number_and_label():
-    text = (ROOT / "docs" / "notation.md").read_text("utf-8")
-    rows = re.findall(r"^\| (\d+) \| (\w*) ?\|", text, re.M)
+    rows = re.findall(r"^\| (\d+) \| (\w*) ?\|", read("docs/notation.md"), re.M)
     assert [int(number) for number, _ in rows] == list(range(1, 24))
     files = [path for source in SOURCES for path in source.rglob("*.py")]
     code = " ".join(re.sub(r"\s+", " ", path.read_text("utf-8")) for path in files)

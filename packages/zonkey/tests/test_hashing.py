@@ -52,27 +52,9 @@ def test_hash_depends_on_content_only():
     assert hash_object({"a": 1, "b": 2}) == hash_object({"b": 2, "a": 1})
     assert hash_object({1, 2, 3}) == hash_object({3, 2, 1})
     assert hash_object(np.array(["a", 1], object)) == hash_object(["a", 1])
-    values = [
-        1,
-        1.5,
-        True,
-        None,
-        "1",
-        b"1",
-        [1],
-        [[1]],
-        [1, 23],
-        [12, 3],
-        {"a": 1},
-        {1},
-        np.ones(1),
-    ]
-    values += [
-        np.ones((1, 1)),
-        np.ones(1, np.float32),
-        WithinClassWhitener(1),
-        WithinClassWhitener(2),
-    ]
+    values = [1, 1.5, True, None, "1", b"1", [1], [[1]], [1, 23], [12, 3], {"a": 1}, {1}]
+    values += [np.ones(1), np.ones((1, 1)), np.ones(1, np.float32)]
+    values += [WithinClassWhitener(1), WithinClassWhitener(2)]
     assert len(set(map(hash_object, values))) == len(values)
 
 

@@ -34,7 +34,9 @@ def test_text_of_every_kind_becomes_plain_text(labels):
 
 def test_tensors_are_labels_with_or_without_gradient():
     assert as_labels(torch.tensor([3, 1])).tolist() == [3, 1]
-    assert as_labels(torch.tensor([3.0, 1.0], requires_grad=True)).tolist() == [3, 1]
+    with_gradient = torch.tensor([3.0, 1.0], requires_grad=True)
+    assert as_labels(with_gradient).tolist() == [3, 1]
+    assert not place_like(with_gradient, torch.zeros(1)).requires_grad
     sparse = pd.Series([0, 0, 7]).astype(pd.SparseDtype(int))
     assert as_labels(sparse).tolist() == [0, 0, 7]
 
@@ -77,16 +79,11 @@ def test_large_unsigned_labels_stay_on_the_host():
 
 @pytest.mark.parametrize("kind", [list, np.array, set, pd.Series])
 def test_text_is_normalized_and_told(kind):
-    expected = (
-        r"y must have one spelling; 1, such as 'e\\u0301t2', were changed to .* NFC, '\\xe9t2'"
-    )
-    with pytest.warns(UserWarning, match=expected) as told:
+    expected = r"one spelling; 1, such as 'e\\u0301t2', were changed to .* NFC, '\\xe9t2'"
+    with pytest.warns(UserWarning, match=f"y must have {expected}") as told:
         found = as_labels(kind([APART, "zebra"]), "y")
     assert sorted(found.tolist()) == sorted([WHOLE, "zebra"])
     assert told[0].filename == __file__
-
-
-def test_rows_of_labels_are_normalized_too():
     with pytest.warns(UserWarning, match="2, such as"):
         found = as_labels([[APART, "a"], ["b", APART + "x"]], ndim=2)
     assert found.tolist() == [[WHOLE, "a"], ["b", WHOLE + "x"]]
@@ -95,7 +92,10 @@ def test_rows_of_labels_are_normalized_too():
 # Messages
 
 
-def test_long_names_are_cut_in_messages():
+def test_a_warning_points_at_the_caller_and_long_names_are_cut():
+    with pytest.warns(RuntimeWarning, match="look") as told:
+        warn_user("look", RuntimeWarning)
+    assert told[0].filename == __file__
     name = "x" * 5_000_000
     assert len(format_labels(np.array([name, "b"]))) < 100
     assert format_labels(np.array(["a", "b"])) == "'a', 'b'"
@@ -103,12 +103,6 @@ def test_long_names_are_cut_in_messages():
     assert len(format_value(np.zeros((1000, 1000)))) < 100
     assert format_value(np.float64(0.5)) == "0.5"
     assert "\n" not in format_value(np.zeros((3, 3)))
-
-
-def test_a_warning_points_at_the_caller():
-    with pytest.warns(RuntimeWarning, match="look") as told:
-        warn_user("look", RuntimeWarning)
-    assert told[0].filename == __file__
 
 
 # Arrays without a value in every place
@@ -126,8 +120,3 @@ def test_a_warning_points_at_the_caller():
 def test_arrays_with_gaps_are_refused(array, got):
     with refused(TypeError, "Z must have a value in every place", got):
         require_values(array, "Z")
-
-
-def test_a_tensor_is_moved_without_its_gradient():
-    moved = place_like(torch.ones(2, requires_grad=True), torch.zeros(1))
-    assert not moved.requires_grad

@@ -20,6 +20,7 @@ from zonkey.threads import (
     LimitThreadsMixin,
     available_threads,
     free_threads,
+    limit_calls,
     limit_threads,
     multiply,
 )
@@ -59,89 +60,79 @@ def libraries(monkeypatch):
     return found
 
 
-def numbers(libraries):
-    return [library.num_threads for library in libraries]
+@pytest.fixture
+def see(libraries):
+    """Return a function that returns the numbers of threads."""
+    return lambda: [library.num_threads for library in libraries]
 
 
-def test_one_thread_inside_and_the_old_number_afterwards(libraries):
+def test_one_thread_inside_and_the_old_number_afterwards(see):
     with limit_threads():
         with limit_threads():
-            assert numbers(libraries) == [1, 1]
-        assert numbers(libraries) == [1, 1]
-    assert numbers(libraries) == [8, 4]
+            assert see() == [1, 1]
+        assert see() == [1, 1]
+    assert see() == [8, 4]
     with pytest.raises(KeyError), limit_threads():
         raise KeyError
-    assert numbers(libraries) == [8, 4]
+    assert see() == [8, 4]
 
 
-def test_the_last_thread_to_leave_restores(libraries):
+def test_the_last_thread_to_leave_restores(see):
     entered, left = Event(), Event()
 
+    @limit_calls
     def stay():
-        with limit_threads():
-            entered.set()
-            assert left.wait(10)
-            return numbers(libraries)
+        entered.set()
+        assert left.wait(10)
+        return see()
 
     with ThreadPoolExecutor(1) as pool:
         with limit_threads():
             other = pool.submit(stay)
             assert entered.wait(10)
-        assert numbers(libraries) == [1, 1]
+        assert see() == [1, 1]
         left.set()
         assert other.result() == [1, 1]
-    assert numbers(libraries) == [8, 4]
+    assert see() == [8, 4]
 
 
-def test_a_library_that_is_loaded_inside_is_limited_too(libraries, monkeypatch):
-    late = Library(6)
+def test_a_library_that_is_loaded_inside_is_limited_too(libraries, see, monkeypatch):
     with limit_threads():
-        libraries.append(late)
+        libraries.append(Library(6))
         monkeypatch.setitem(threads.sys.modules, "a_module_with_a_library", None)
         with limit_threads():
-            assert numbers(libraries) == [1, 1, 1]
-    assert numbers(libraries) == [8, 4, 6]
+            assert see() == [1, 1, 1]
+    assert see() == [8, 4, 6]
 
 
-@pytest.mark.parametrize(
-    ("n", "n_threads"),
-    [(2**9, [1, 1]), (2**10, [4, 4]), (2**12, [8, 4])],
-)
-@pytest.mark.parametrize("inside", [True, False])
-def test_only_large_products_have_several_threads(libraries, n, n_threads, inside):
+def test_only_large_products_have_several_threads(libraries, see):
     """2 n^3 operations, 2^29 for each thread, and no more threads than the libraries had."""
-    if inside:
+    for n, n_threads in ((2**9, [1, 1]), (2**10, [4, 4]), (2**12, [8, 4])):
         with limit_threads():
-            assert product(lambda: numbers(libraries), n) == n_threads
-            assert numbers(libraries) == [1, 1]
-    elif n > 2**9:
-        assert product(lambda: numbers(libraries), n) == n_threads
-    assert numbers(libraries) == [8, 4]
+            assert product(see, n) == n_threads
+            assert see() == [1, 1]
+        assert n == 2**9 or product(see, n) == n_threads
+        assert see() == [8, 4]
 
 
-def test_settings_and_cores_bound_the_threads_of_a_product(libraries, monkeypatch):
+def test_settings_and_cores_bound_the_threads_of_a_product(see, monkeypatch):
     with config_context(threads=3):
         assert available_threads() == 3
-        assert product(lambda: numbers(libraries)) == [3, 3]
+        assert product(see) == [3, 3]
     with config_context(threads=1):
-        assert product(lambda: numbers(libraries)) == [1, 1]
+        assert product(see) == [1, 1]
     monkeypatch.setattr(threads, "_count_cores", lambda: 2)
-    assert product(lambda: numbers(libraries)) == [2, 2]
+    assert product(see) == [2, 2]
     assert available_threads() == 2
 
 
-def test_a_product_beside_other_threads_has_one(libraries):
+def test_a_product_beside_other_threads_has_one(see):
     with ThreadPoolExecutor(1) as pool, limit_threads():
-        assert pool.submit(lambda: product(lambda: numbers(libraries))).result() == [1, 1]
-
-    def enter():
-        with limit_threads():
-            return numbers(libraries)
-
+        assert pool.submit(product, see).result() == [1, 1]
     with ThreadPoolExecutor(1) as pool:
-        seen = product(lambda: [numbers(libraries), pool.submit(enter).result()])
+        seen = product(lambda: [see(), pool.submit(limit_calls(see)).result()])
         assert seen == [[8, 4], [1, 1]], "who enters during a large product still has one thread"
-    assert numbers(libraries) == [8, 4]
+    assert see() == [8, 4]
 
 
 def test_vectors_stacks_and_devices_do_not_lift_the_limit(libraries):
@@ -206,17 +197,17 @@ def test_the_libraries_of_numpy_are_limited_by_any_thread():
         assert limits() == before
 
 
-def test_iterators_are_left_alone(libraries):
+def test_iterators_are_left_alone(see):
     class Model(LimitThreadsMixin):
         def rows(self):
-            yield numbers(libraries)
+            yield see()
 
         @property
         def number(self):
-            return numbers(libraries)
+            return see()
 
         def _hidden(self):
-            return numbers(libraries)
+            return see()
 
     assert [*Model().rows()] == [Model().number] == [Model()._hidden()] == [[8, 4]]
 
@@ -235,16 +226,16 @@ def test_all_estimators_are_limited():
     assert len(ours) >= 8
 
 
-def test_fit_and_predict_have_one_thread(libraries, monkeypatch):
+def test_fit_and_predict_have_one_thread(see, monkeypatch):
     seen = []
     eigh = np.linalg.eigh
-    monkeypatch.setattr(np.linalg, "eigh", lambda M: seen.append(numbers(libraries)) or eigh(M))
+    monkeypatch.setattr(np.linalg, "eigh", lambda M: seen.append(see()) or eigh(M))
     X = np.random.default_rng(0).normal(size=(40, 4))
     y = np.arange(40) % 4
     model = AnyShotClassifier({k: [k + 1, k % 2] for k in range(5)}).fit(X, y)
     assert seen
     assert set(map(tuple, seen)) == {(1, 1)}
-    assert numbers(libraries) == [8, 4]
+    assert see() == [8, 4]
     assert "X" in inspect.signature(model.predict).parameters
 
 

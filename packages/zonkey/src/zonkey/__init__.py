@@ -7,18 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import (
-        datasets,
-        encoders,
-        evaluation,
-        metrics,
-        model_selection,
-        preprocessing,
-        presets,
-    )
-    from . import (
-        peers as peers,
-    )
+    from . import datasets, encoders, evaluation, metrics, model_selection, preprocessing, presets
+    from . import peers as peers
     from .anyshot.classifier import AnyShotClassifier
     from .bpl.few_shot import FewShotClassifier
     from .bpl.frame import BaseClasses

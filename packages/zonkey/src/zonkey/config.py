@@ -18,8 +18,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-_MIB = 2**20
-
 _process: dict[str, Any] = {}  # values given to set_config
 # Values overridden by the surrounding `config_context`s. Each thread starts with none.
 _overrides: ContextVar[dict[str, Any]] = ContextVar("zonkey_config", default={})  # noqa: B039
@@ -86,26 +84,13 @@ def config_context(
 
 
 def rows_per_block(bytes_per_row: float, *, at_most: int | None = None) -> int:
-    """Return the number of rows whose temporary arrays fit into the working memory.
-
-    Parameters
-    ----------
-    bytes_per_row : float
-        Memory that all temporary arrays take for one row.
-    at_most : int, optional
-        Limit of the result, which is at least 1.
-    """
-    n_rows = int(get_config()["working_memory"] * _MIB / max(1, bytes_per_row))
-    if at_most is not None:
-        n_rows = min(n_rows, at_most)
-    return max(n_rows, 1)
+    """Return the number of rows, at least one, whose temporary arrays fit into working memory."""
+    n_rows = int(get_config()["working_memory"] * 2**20 / max(1, bytes_per_row))
+    return max(1, n_rows if at_most is None else min(n_rows, at_most))
 
 
 def cache_folder(*parts: str) -> Path:
-    """Return a folder below $ZONKEY_CACHE or else below `zonkey` in the user's cache.
-
-    The folder is not created.
-    """
+    """Return a folder, maybe missing, below $ZONKEY_CACHE or else `zonkey` in the user's cache."""
     chosen = os.environ.get("ZONKEY_CACHE")
     if chosen:
         return Path(chosen).expanduser().absolute().joinpath(*parts)
@@ -133,16 +118,12 @@ def _check_settings(**given: Any) -> dict[str, Any]:
     found = {name: value for name, value in given.items() if value is not None}
     if "working_memory" in found:
         found["working_memory"] = _check_memory(found["working_memory"])
-    if not _is_count(found.get("threads", 1)):
+    threads = found.get("threads", 1)
+    if not isinstance(threads, int) or threads < 1:
         raise ValueError(
-            f"threads must be an integer of at least 1; got {found['threads']!r}. "
-            "Omit it to use all cores."
+            f"threads must be an integer of at least 1; got {threads!r}. Omit it to use all cores."
         )
     return found
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and value >= 1
 
 
 def _check_memory(value: Any) -> float:

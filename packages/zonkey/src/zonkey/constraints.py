@@ -109,8 +109,7 @@ def validate_samples(estimator: Any, X: Any, *, reset: bool = True, copy: bool =
         return data
     X = _check_samples(cast(Array, X), copy)
     if reset:
-        estimator.n_features_in_ = X.shape[1]
-        vars(estimator).pop("feature_names_in_", None)
+        set_features(estimator, X.shape[1], None)
     elif X.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"X must have the {estimator.n_features_in_} features that {type(estimator).__name__} "

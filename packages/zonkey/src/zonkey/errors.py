@@ -65,8 +65,7 @@ class Problem(ValueError):
         str
             The message.
         """
-        names = {option: name(option) for option in self.options}
-        subject, rule, _, remedy = self._parts(names)
+        subject, rule, remedy = self._parts({option: name(option) for option in self.options})
         return f"{subject} {rule}; {self.received}. {remedy}".strip() if rule else subject
 
     def rename(self, hint: str = "", **parameters: str) -> Self:
@@ -84,21 +83,18 @@ class Problem(ValueError):
         Problem
             An error of the same class.
         """
-        names = {option: f"`{parameters.get(option, option)}`" for option in self.options}
-        subject, rule, received, remedy = self._parts(names)
+        new = {option: parameters.get(option, option) for option in self.options}
+        subject, rule, remedy = self._parts({option: f"`{new[option]}`" for option in new})
         if hint:
             subject, remedy = (subject, f"{remedy} {hint}") if rule else (f"{subject} {hint}", "")
-        option = [parameters.get(option, option) for option in self.options]
-        return type(self)(subject, rule, received, remedy, option=option)
+        return type(self)(subject, rule, self.received, remedy, option=[*new.values()])
 
-    def _parts(self, names: dict[str, str]) -> tuple[str, str, str, str]:
-        """Return the parts of the message with these names of parameters."""
-        subject, rule, remedy = self.subject, self.rule, self.remedy
+    def _parts(self, names: dict[str, str]) -> list[str]:
+        """Return subject, rule and remedy with these names of parameters."""
+        parts = [self.subject, self.rule, self.remedy]
         for option, name in names.items():
-            subject, rule, remedy = (
-                part.replace(f"`{option}`", name) for part in (subject, rule, remedy)
-            )
-        return subject, rule, self.received, remedy
+            parts = [part.replace(f"`{option}`", name) for part in parts]
+        return parts
 
 
 class DataError(Problem):
@@ -162,23 +158,12 @@ class NoRoomError(StorageError, OSError):
 
 @contextmanager
 def reword(
-    kind: type[Problem],
-    words: Mapping[str, str],
-    hint: str = "",
-    option: str | Iterable[str] = (),
+    kind: type[Problem], words: Mapping[str, str], hint: str = "", option: str | Iterable[str] = ()
 ) -> Iterator[None]:
     """Raise errors in the words of the caller: what is a parameter here may be an option there.
 
-    Parameters
-    ----------
-    kind : type
-        Class of the new errors.
-    words : mapping of {str: str}
-        New words by the old ones.
-    hint : str, default=""
-        Sentence to add.
-    option : str or iterable of str, default=()
-        Parameters of Python that the new message names.
+    Errors are of a new `kind`, with new words for old ones and a `hint` at their end. `option` are
+    the parameters of Python that the new message names.
     """
     try:
         yield

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copyreg
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -57,7 +57,8 @@ def _take_apart(value: Any) -> tuple[str, list[Any]]:
     if isinstance(value, set | frozenset):
         return "set", sorted(hash_object(item) for item in value)
     if isinstance(value, Mapping):
-        return "dict", _flatten(sorted(value.items(), key=lambda item: str(item[0])))
+        pairs = sorted(value.items(), key=lambda item: str(item[0]))
+        return "dict", [part for pair in pairs for part in pair]
     if isinstance(value, ModuleType):
         return value.__name__, []
     if isinstance(value, type):
@@ -90,10 +91,6 @@ def _reduce_object(value: Any) -> list[Any]:
         return [getattr(value, "__module__", ""), found]
     make, arguments, state, *items = (*found, None, None, None)[:5]
     return [make, arguments, state, *(None if part is None else list(part) for part in items)]
-
-
-def _flatten(pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
-    return [part for pair in pairs for part in pair]
 
 
 _WORDS = 512  # per row of the table that a checksum adds up

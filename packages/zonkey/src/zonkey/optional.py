@@ -20,17 +20,7 @@ _EXTRAS = {
 
 
 def require_package(module: str, purpose: str, *, distribution: str = "zonkey") -> Any:
-    """Import an optional module, or say how to install it.
-
-    Parameters
-    ----------
-    module : str
-        Name to import, such as "PIL.Image".
-    purpose : str
-        Subject of the error message: what needs the module.
-    distribution : str, default="zonkey"
-        The distribution that has the module in an extra.
-    """
+    """Import an optional module, or say what needs it (`purpose`) and how to install it."""
     top = module.partition(".")[0]
     package, extra = _EXTRAS.get(top, (top, "data"))
     try:

@@ -85,7 +85,9 @@ class Prototypes:
         if isinstance(prototypes, Prototypes):
             return prototypes
         if isinstance(prototypes, Mapping):
-            return cls(_key_array(prototypes), _stack_vectors(prototypes))
+            # As objects: NumPy would turn tuples into rows, and a mix into strings.
+            keys = np.fromiter(prototypes, dtype=object, count=len(prototypes))
+            return cls(keys, _stack_vectors(prototypes))
         if _is_polars_frame(prototypes):
             return cls(*_polars_parts(prototypes))
         if cls.is_labeled(prototypes):
@@ -309,11 +311,6 @@ class Prototypes:
 
     def __repr__(self) -> str:
         return f"Prototypes({len(self)} classes x {self.n_dimensions})"
-
-
-def _key_array(mapping: Mapping[Any, Any]) -> np.ndarray:
-    # As objects: NumPy would turn tuples into rows, and a mix into strings.
-    return np.fromiter(mapping, dtype=object, count=len(mapping))
 
 
 def _stack_vectors(mapping: Mapping[Any, Any]) -> np.ndarray:

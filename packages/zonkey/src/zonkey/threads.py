@@ -64,6 +64,7 @@ def limit_threads() -> Iterator[None]:
 def limit_calls(method: Method) -> Method:
     """Return a function that runs under `limit_threads`."""
 
+    # Not `limit_threads()(method)`: a frame of contextlib would be named in warnings.
     @wraps(method)
     def call_method(*args: Any, **options: Any) -> Any:
         _limit.enter()

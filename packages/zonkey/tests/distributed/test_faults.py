@@ -225,6 +225,7 @@ def test_workers_are_killed_again_and_again(own, expected, tmp_path, monkeypatch
     assert len(list(tmp_path.iterdir())) == len(killed)
 
 
+@pytest.mark.exhaustive
 def test_a_worker_is_restarted_in_the_middle(own, expected, tmp_path):
     _, client = own
     address, *_ = client.scheduler_info()["workers"]
@@ -262,11 +263,13 @@ def test_a_chunk_beyond_the_memory_of_workers_is_one_clear_error(start):
 
 def test_the_connection_is_held_up_for_seconds(through_proxy, expected, tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_POLL", 0.3)
-    with meanwhile(tmp_path, lambda: through_proxy.hold_for(2.5)):
+    with meanwhile(tmp_path, lambda: through_proxy.hold_for(1.2)):
         assert learned(partial(wait_at, tmp_path, 6), seconds=0.1) == expected
 
 
-@pytest.mark.parametrize("attribute", ["is_cut", "is_held"])
+@pytest.mark.parametrize(
+    "attribute", ["is_cut", pytest.param("is_held", marks=pytest.mark.exhaustive)]
+)
 def test_the_scheduler_is_lost_for_good(through_proxy, tmp_path, monkeypatch, attribute):
     """Its connection ends, or it stays and nothing is answered."""
     monkeypatch.setattr(engine, "_POLL", 0.3)

@@ -45,7 +45,7 @@ def by_value(*names):
 
 def in_folder(tmp_path, files):
     root = tmp_path / "root"
-    root.mkdir()
+    root.mkdir(exist_ok=True)
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,9 +53,9 @@ def in_folder(tmp_path, files):
     return root
 
 
-def in_zip(tmp_path, files):
+def in_zip(tmp_path, files, method=zipfile.ZIP_DEFLATED):
     path = tmp_path / "root.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(path, "w", method) as archive:
         for name, content in files.items():
             archive.writestr(name, content)
     return path
@@ -98,30 +98,33 @@ def test_folders_are_labels(packed):
     assert [pictures.read(n) for n in range(4)] == list(files.values())
 
 
-def test_pictures_without_folders_have_no_labels(packed):
-    pictures = Pictures.of(packed(by_value("a.png", "b.jpg", "C.PNG")))
-    assert pictures.names == ["a.png", "b.jpg", "C.PNG"]
-    assert pictures.labels is None
-    assert values(pictures) == [1, 2, 3]
+CAFE = [unicodedata.normalize(form, "café") for form in ("NFC", "NFD")]
+LAYOUTS = {
+    "no folders": (["a.png", "b.jpg", "C.PNG"], None, None),
+    "one beside folders": (["a.png", "cat/b.png"], ["", "cat"], None),
+    "split": (
+        ["test/cat/3.png", "train/cat/1.png", "train/dog/2.png", "Valid/cat/4.png"],
+        ["cat", "cat", "dog", "cat"],
+        ["test", "train", "train", "val"],
+    ),
+    "a class named test": (
+        ["cat/1.png", "test/2.png", "train/3.png"],
+        ["cat", "test", "train"],
+        None,
+    ),
+    "accents": ([f"{CAFE[1]}/1.png", "x/2.png"], [CAFE[0], "x"], None),
+    "odd names": (["#1 %20 'x'.png", "a\nb.png", "Hund/ü 日本 🦓.png"], ["", "", "Hund"], None),
+}
 
 
-def test_a_picture_beside_folders_has_the_label_of_none(packed):
-    pictures = Pictures.of(packed(by_value("a.png", "cat/b.png")))
-    assert pictures.labels.tolist() == ["", "cat"]
-
-
-def test_folders_of_a_split(packed):
-    names = ["test/cat/3.png", "train/cat/1.png", "train/dog/2.png", "Valid/cat/4.png"]
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_labels_and_split_by_folders(packed, layout):
+    names, labels, split = LAYOUTS[layout]
     pictures = Pictures.of(packed(by_value(*names)))
     assert pictures.names == names
-    assert pictures.split.tolist() == ["test", "train", "train", "val"]
-    assert pictures.labels.tolist() == ["cat", "cat", "dog", "cat"]
-
-
-def test_a_class_may_be_named_test_beside_others(packed):
-    pictures = Pictures.of(packed(by_value("cat/1.png", "test/2.png", "train/3.png")))
-    assert pictures.split is None
-    assert pictures.labels.tolist() == ["cat", "test", "train"]
+    assert values(pictures) == [*range(1, len(names) + 1)]
+    for found, expected in ((pictures.labels, labels), (pictures.split, split)):
+        assert found is None if expected is None else found.tolist() == expected
 
 
 def test_a_table_in_the_folder(packed):
@@ -142,19 +145,14 @@ def test_a_table_in_the_folder(packed):
     assert values(pictures) == [2, 1, 3]
 
 
-def test_a_table_without_labels(packed):
+def test_a_table_without_labels_or_files(packed):
     files = by_value("cat/1.png") | {"metadata.tsv": b"path\tn\ncat/1.png\t3\n"}
     pictures = Pictures.of(packed(files))
-    assert pictures.labels is None
-    assert pictures.split is None
-    assert pictures.columns == {"n": ["3"]}
-
-
-def test_a_table_names_missing_files(packed):
-    files = by_value("1.png") | {"metadata.csv": b"file\n1.png\ncat 2.png\n3.png\n"}
+    assert (pictures.labels, pictures.split, pictures.columns) == (None, None, {"n": ["3"]})
+    files = {"metadata.csv": b"file\ncat/1.png\ncat 2.png\n3.png\n"}
     expected = r"'cat 2\.png' in row 3 does not \(1 other files are missing too\)"
     with pytest.raises(DataError, match=expected):
-        Pictures.of(packed(files))
+        Pictures.of(packed(by_value("cat/1.png") | files))
 
 
 def test_hidden_files_are_ignored_and_others_are_counted(packed):
@@ -171,21 +169,6 @@ def test_numbers_in_names_are_sorted_by_value(packed):
     names.insert(0, "9" * 100 + ".png")
     names.insert(0, "007.png")
     assert Pictures.of(packed(dict.fromkeys(reversed(names), picture()))).names == names
-
-
-def test_odd_names(packed):
-    names = ["#1 %20 'x'.png", "a\nb.png", "ein Hund/ü 日本 🦓.png", "ein Hund/ü.png"]
-    pictures = Pictures.of(packed(by_value(*names)))
-    assert sorted(pictures.names) == sorted(names)
-    for name, value in zip(names, range(1, 5), strict=True):
-        assert value_of(pictures[pictures.names.index(name)]) == value
-
-
-def test_accents_have_one_spelling_in_labels_and_tables(packed):
-    composed, decomposed = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
-    files = by_value(f"{decomposed}/1.png", "x/2.png")
-    root = packed(files)
-    assert Pictures.of(root).labels.tolist() == [composed, "x"]
 
 
 @pytest.mark.parametrize("files", [{}, {"readme.txt": b"x", "more/a.docx": b"x"}])
@@ -263,21 +246,16 @@ def test_a_name_that_is_no_utf8_can_be_written_and_read(tmp_path):
         assert values(source) == [5]
 
 
-def test_a_file_that_vanished_is_named(tmp_path):
-    root = in_folder(tmp_path, by_value("cat/1.png"))
-    pictures = Pictures.of(root)
-    (root / "cat/1.png").unlink()
-    with pytest.raises(PictureError, match=r"^cat/1\.png does not exist"):
-        pictures.read(0)
-
-
 def test_a_relative_path_survives_a_change_of_folder(tmp_path, monkeypatch):
-    in_folder(tmp_path, by_value("cat/1.png"))
+    root = in_folder(tmp_path, by_value("cat/1.png"))
     monkeypatch.chdir(tmp_path)
     everything = [Pictures.of("root"), Pictures.of("root/cat/1.png")]
     monkeypatch.chdir("/")
     assert [value_of(pictures[0]) for pictures in everything] == [1, 1]
     assert everything[0].source == "root"
+    (root / "cat/1.png").unlink()
+    with pytest.raises(PictureError, match=r"^cat/1\.png does not exist"):
+        everything[0].read(0)
 
 
 def test_a_file_too_large_for_a_picture_is_not_read(packed, monkeypatch):
@@ -291,24 +269,25 @@ def test_a_file_too_large_for_a_picture_is_not_read(packed, monkeypatch):
 # Archives
 
 
+ARCHIVED = {
+    "photos/cat/1.png photos/dog/2.png": (["cat", "dog"], None),
+    "photos/1.png": (None, None),
+    "data/test/dog/2.png data/train/cat/1.png": (["dog", "cat"], ["test", "train"]),
+    "train/cat/1.png": (["cat"], ["train"]),
+}
+
+
 @pytest.mark.parametrize("write", [in_zip, in_tar, in_tgz])
-def test_one_folder_around_all_others_is_no_label(tmp_path, write):
-    files = by_value("photos/cat/1.png", "photos/dog/2.png") | {"readme.txt": b"x"}
-    pictures = Pictures.of(write(tmp_path, files))
-    assert pictures.names == ["photos/cat/1.png", "photos/dog/2.png"]
-    assert pictures.labels.tolist() == ["cat", "dog"]
+@pytest.mark.parametrize("names", ARCHIVED)
+def test_one_folder_around_all_others_is_no_label(tmp_path, write, names):
+    labels, split = ARCHIVED[names]
+    pictures = Pictures.of(write(tmp_path, by_value(*names.split()) | {"readme.txt": b"x"}))
+    assert pictures.names == names.split()
+    for found, expected in ((pictures.labels, labels), (pictures.split, split)):
+        assert found is None if expected is None else found.tolist() == expected
 
 
-def test_one_folder_around_pictures_a_split_or_a_table(tmp_path):
-    assert Pictures.of(in_zip(tmp_path, by_value("photos/1.png"))).labels is None
-    pictures = Pictures.of(
-        in_zip(tmp_path, by_value("data/train/cat/1.png", "data/test/dog/2.png"))
-    )
-    assert pictures.split.tolist() == ["test", "train"]
-    assert pictures.labels.tolist() == ["dog", "cat"]
-    pictures = Pictures.of(in_zip(tmp_path, by_value("train/cat/1.png")))
-    assert pictures.split.tolist() == ["train"]
-    assert pictures.labels.tolist() == ["cat"]
+def test_one_folder_around_a_table(tmp_path):
     files = by_value("data/x/1.png") | {"data/metadata.csv": b"image,class\nx/1.png,cat\n"}
     pictures = Pictures.of(in_zip(tmp_path, files))
     assert pictures.names == ["data/x/1.png"]
@@ -319,25 +298,17 @@ def test_backslashes_in_a_zip_are_slashes(tmp_path):
     path = in_zip(tmp_path, by_value("cat\\1.png", "dog\\more\\2.png") | {"empty\\": b""})
     pictures = Pictures.of(path)
     assert pictures.names == ["cat/1.png", "dog/more/2.png"]
-    assert pictures.labels.tolist() == ["cat", "dog"]
     assert values(pictures) == [1, 2]
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_zip_with_and_without_compression(tmp_path, method):
-    path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w", method) as archive:
-        archive.writestr("1.png", picture(1))
-        archive.writestr("2.bmp", picture(2, "BMP"))
-    assert values(Pictures.of(path)) == [1, 2]
-    path.write_bytes(b"a program in front" + path.read_bytes())
-    assert values(Pictures.of(path)) == [1, 2]
-
-
-def test_another_compression_is_named(tmp_path):
-    path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
-        archive.writestr("1.png", picture(1))
+def test_compressions_of_a_zip(tmp_path):
+    path, files = tmp_path / "root.zip", {"1.png": picture(1), "2.bmp": picture(2, "BMP")}
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        in_zip(tmp_path, files, method)
+        assert values(Pictures.of(path)) == [1, 2]
+        path.write_bytes(b"a program in front" + path.read_bytes())
+        assert values(Pictures.of(path)) == [1, 2]
+    in_zip(tmp_path, files, zipfile.ZIP_BZIP2)
     with pytest.raises(PictureError, match=r"^1\.png .*compression 12 of the archive; unpack it"):
         Pictures.of(path).read(0)
 
@@ -354,10 +325,8 @@ def test_an_encrypted_zip_is_refused(tmp_path):
 
 
 def test_damage_in_a_zip_is_found_by_its_checksum(tmp_path):
-    path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("1.bmp", picture(1, "BMP"))
-        archive.writestr("2.bmp", picture(2, "BMP"))
+    files = {f"{value}.bmp": picture(value, "BMP") for value in (1, 2)}
+    path = in_zip(tmp_path, files, zipfile.ZIP_STORED)
     stored = bytearray(path.read_bytes())
     stored[120] ^= 255  # a pixel, which the format itself does not protect
     path.write_bytes(stored)
@@ -392,12 +361,9 @@ def test_links_in_archives_are_not_followed(tmp_path):
     pictures = Pictures.of(path)
     assert pictures.names == ["3.png"]
     assert pictures.n_ignored == 2
-    path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        link = zipfile.ZipInfo("1.png")
-        link.external_attr = 0o120777 << 16
-        archive.writestr(link, str(tmp_path / "secret.png"))
-        archive.writestr("3.png", picture(3))
+    link = zipfile.ZipInfo("1.png")
+    link.external_attr = 0o120777 << 16
+    path = in_zip(tmp_path, {link: str(tmp_path / "secret.png"), "3.png": picture(3)})
     assert Pictures.of(path).names == ["3.png"]
 
 
@@ -416,7 +382,6 @@ def test_the_copy_of_a_compressed_tar_is_removed_with_the_last_user(tmp_path, mo
     pictures = Pictures.of(in_tgz(tmp_path, by_value("1.png", "2.png")))
     part = pictures.subset([1])
     del pictures
-    gc.collect()
     assert len(list(temporary.iterdir())) == 1
     assert values(part) == [2]
     copy = pickle.loads(pickle.dumps(part))
@@ -495,13 +460,8 @@ def test_tables_that_cannot_be_used(tmp_path, text, message):
     root = in_folder(tmp_path, by_value("1.png"))
     path = root / "list.csv"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(DataError, match=message) as caught:
+    with pytest.raises(DataError, match=rf"\A[^\n]*{message}[^\n]*\Z"):
         Pictures.of(path)
-    assert "\n" not in str(caught.value)
-
-
-def test_columns_need_a_table(tmp_path):
-    root = in_folder(tmp_path, by_value("1.png"))
     for source in (root, root / "1.png", [picture()]):
         with pytest.raises(DataError, match=r"`label_column` must be None if there is no table"):
             Pictures.of(source, label_column="kind")
@@ -583,6 +543,7 @@ def test_an_error_in_a_list_names_the_picture():
         ([], "got an empty list"),
         (7, "got 7"),
         (None, "got None"),
+        ("features.npz", r"got features\.npz\. Pass one of these\.$"),
         ("", "must have a path; got empty text"),
         ("x" * 5000, "must be a path; File name too long"),
         ({"a.png", "b.png"}, "a list of pictures; got {"),
@@ -592,6 +553,7 @@ def test_an_error_in_a_list_names_the_picture():
 )
 def test_other_sources_are_refused(tmp_path, monkeypatch, source, message):
     monkeypatch.chdir(tmp_path)
+    Path("features.npz").write_bytes(b"x")
     with pytest.raises(DataError, match=message):
         Pictures.of(source)
 
@@ -635,20 +597,9 @@ def test_files_that_mean_pictures(tmp_path, name, text, expected):
     assert is_pictures(str(path)) is expected
 
 
-def test_a_long_table_is_not_read_whole(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("file,text\n" + f"1.png,{'x' * 1000}\n" * 3000)
-    assert is_pictures(path)
-
-
 def test_other_arguments_that_mean_pictures_or_not(tmp_path):
+    (tmp_path / "a.csv").write_text("file,text\n" + f"1.png,{'x' * 1000}\n" * 3000)
+    assert is_pictures(tmp_path / "a.csv")  # by its start
     assert is_pictures(tmp_path)
     for source in ("", "-", "nowhere", "nowhere.csv", "x" * 5000, "\0", None, 7, [], b"a.png"):
         assert is_pictures(source) is False
-
-
-def test_another_file_is_refused(tmp_path):
-    path = tmp_path / "features.npz"
-    path.write_bytes(b"x")
-    with pytest.raises(DataError, match=r"got features\.npz\. Pass one of these\.$"):
-        Pictures.of(path)

@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -84,17 +85,28 @@ def backend(monkeypatch):
     return found
 
 
+class Reads(Counter):
+    """How often each picture was read; each reading may take some seconds."""
+
+    seconds = 0
+
+
 @pytest.fixture
 def reads(monkeypatch):
-    """Count how often each picture is read."""
-    counted, read = Counter(), Pictures.read
+    counted, read = Reads(), Pictures.read
 
     def count(self, i):
         counted[i] += 1
+        time.sleep(counted.seconds)
         return read(self, i)
 
     monkeypatch.setattr(Pictures, "read", count)
     return counted
+
+
+@pytest.fixture
+def encoder(backend, tmp_path):
+    return ImageEncoder("colors", batch_size=4, cache=tmp_path / "cache")
 
 
 def color(i):
@@ -127,8 +139,7 @@ def live_threads():
 # Features
 
 
-@pytest.mark.parametrize("batch_size", [1, 4, N, 100])
-@pytest.mark.parametrize("n_jobs", [1, 3, -1, None])
+@pytest.mark.parametrize(("batch_size", "n_jobs"), [(1, 3), (4, -1), (N, None), (100, 1)])
 def test_rows_are_in_the_order_of_the_pictures(backend, folder, batch_size, n_jobs):
     X = ImageEncoder("colors", batch_size=batch_size, n_jobs=n_jobs).transform(folder)
     assert X.dtype == np.float32
@@ -161,8 +172,6 @@ def test_an_object_with_transform_is_a_model(folder):
     spec = ImageEncoder(Colors()).spec_
     assert spec.items() >= {"name": "Colors", "revision": "1", "dimension": 3}.items()
 
-
-def test_an_object_with_wrong_output_is_named(folder):
     class Wrong:
         def transform(self, images):
             return np.zeros((len(images), 2, 2))
@@ -175,15 +184,9 @@ def test_an_object_with_wrong_output_is_named(folder):
 
 
 def test_models_are_shared_by_name_and_device(backend):
-    def load(device):
-        return ImageEncoder("colors", device=device).spec_
-
-    threads = [threading.Thread(target=load, args=("cpu",)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    load("cuda")
+    with ThreadPoolExecutor(4) as pool:
+        for device in ("cpu", "cuda"):
+            list(pool.map(lambda device: ImageEncoder("colors", device=device).spec_, [device] * 4))
     assert backend.loaded == [("colors", "cpu"), ("colors", "cuda")]
 
 
@@ -201,12 +204,9 @@ def test_models_are_shared_by_name_and_device(backend):
 )
 def test_wrong_parameters_are_named(backend, folder, parameters, message):
     encoder = ImageEncoder(**({"model": "colors"} | parameters))
-    with pytest.raises((ValueError, TypeError), match=message):
-        encoder.fit()
-    with pytest.raises((ValueError, TypeError), match=message):
-        encoder.transform(folder)
-    with pytest.raises((ValueError, TypeError), match=message):
-        next(encoder.blocks(Pictures.of(folder)))
+    for call in (encoder.fit, encoder.transform, lambda X: next(encoder.blocks(Pictures.of(X)))):
+        with pytest.raises((ValueError, TypeError), match=message):
+            call(folder)
 
 
 # Errors
@@ -219,15 +219,13 @@ def damaged(folder):
     return folder
 
 
-def test_a_damaged_picture_is_named_and_refused(backend, damaged):
+def test_damaged_pictures_are_refused_or_become_nan_with_one_warning(backend, damaged):
+    encoder = ImageEncoder("colors", batch_size=4)
     with pytest.raises(PictureError, match=r"0002\.png"):
-        ImageEncoder("colors", batch_size=4).transform(damaged)
+        encoder.transform(damaged)
     assert not backend.batches
     assert not live_threads()
-
-
-def test_damaged_pictures_become_nan_with_one_warning(backend, damaged):
-    encoder = ImageEncoder("colors", batch_size=4, on_error="nan")
+    encoder.set_params(on_error="nan")
     with pytest.warns(UserWarning, match=r"2 of 23 are not.* NaN\. The first: .*0002\.png") as told:
         X = encoder.transform(damaged)
     assert len(told) == 1
@@ -236,8 +234,8 @@ def test_damaged_pictures_become_nan_with_one_warning(backend, damaged):
     np.testing.assert_array_equal(X[kept], EXPECTED[kept])
 
 
-def test_blocks_leave_out_damaged_pictures_and_list_them(backend, damaged, tmp_path):
-    encoder = ImageEncoder("colors", batch_size=4, on_error="nan", cache=tmp_path / "cache")
+def test_blocks_leave_out_damaged_pictures_and_list_them(backend, encoder, damaged, tmp_path):
+    encoder.set_params(on_error="nan")
     for n_cached in (0, N - 2):
         blocks = list(encoder.blocks(Pictures.of(damaged)))
         seen = np.concatenate([block.rows for block in blocks])
@@ -246,12 +244,8 @@ def test_blocks_leave_out_damaged_pictures_and_list_them(backend, damaged, tmp_p
         assert len(errors) == 2
         assert "0017.png" in errors[1]
         assert sum(block.n_cached for block in blocks) == n_cached
-
-
-def test_a_block_of_damaged_pictures_only_is_empty(backend, tmp_path):
-    path = tmp_path / "a.png"
-    path.write_bytes(b"no picture")
-    (block,) = ImageEncoder("colors", on_error="nan").blocks(Pictures.of([path]))
+    backend.batches.clear()
+    (block,) = encoder.blocks(Pictures.of([damaged / "0002.png"]))
     assert block.X.shape == (0, 3)
     assert len(block.errors) == 1
     assert not backend.batches
@@ -271,20 +265,19 @@ def test_errors_of_the_model_are_raised(backend, folder, monkeypatch, on_error):
 # Threads and memory
 
 
-@pytest.mark.parametrize("n_pictures", [60, 240])
-def test_at_most_three_batches_are_decoded(backend, n_pictures):
+def test_at_most_three_batches_are_decoded(backend):
     pixels = np.zeros((6, 8, 3), np.uint8)
     encoder = ImageEncoder("colors", batch_size=5, n_jobs=4)
-    for _ in encoder.blocks(Pictures.of([pixels] * n_pictures)):
+    for _ in encoder.blocks(Pictures.of([pixels] * 120)):
         time.sleep(0.002)  # threads would run ahead
         assert backend.most_alive <= 15
     assert backend.most_alive > 5  # they do work ahead
-    assert backend.n_prepared == n_pictures
+    assert backend.n_prepared == 120
     gc.collect()
     assert backend.alive == 0
 
 
-def test_decoding_goes_on_during_inference(backend, folder, monkeypatch):
+def test_decoding_goes_on_during_inference(backend, folder, monkeypatch, reads):
     encode = backend.encode
 
     def slow(batch):
@@ -296,24 +289,12 @@ def test_decoding_goes_on_during_inference(backend, folder, monkeypatch):
         raise AssertionError("nothing was decoded during inference")
 
     monkeypatch.setattr(backend, "encode", slow)
-    read = Pictures.read
-
-    def delayed(self, i):
-        time.sleep(0.005)
-        return read(self, i)
-
-    monkeypatch.setattr(Pictures, "read", delayed)
+    reads.seconds = 0.005
     ImageEncoder("colors", batch_size=4, n_jobs=1).transform(folder)
 
 
-def test_a_caller_that_stops_early_stops_the_threads(backend, folder, monkeypatch):
-    read = Pictures.read
-
-    def delayed(self, i):
-        time.sleep(0.02)
-        return read(self, i)
-
-    monkeypatch.setattr(Pictures, "read", delayed)
+def test_a_caller_that_stops_early_stops_the_threads(backend, folder, reads):
+    reads.seconds = 0.02
     blocks = ImageEncoder("colors", batch_size=5, n_jobs=1).blocks(Pictures.of(folder))
     next(blocks)
     assert live_threads()
@@ -322,8 +303,7 @@ def test_a_caller_that_stops_early_stops_the_threads(backend, folder, monkeypatc
     assert backend.n_prepared < 10  # of 15 that were waiting
 
 
-def test_ctrl_c_stops_the_threads_and_loses_one_batch(backend, folder, tmp_path):
-    encoder = ImageEncoder("colors", batch_size=4, cache=tmp_path / "cache")
+def test_ctrl_c_stops_the_threads_and_loses_one_batch(backend, encoder, folder):
     backend.fail_at = 3
     with pytest.raises(KeyboardInterrupt):
         encoder.transform(folder)
@@ -337,8 +317,7 @@ def test_ctrl_c_stops_the_threads_and_loses_one_batch(backend, folder, tmp_path)
 # Cache
 
 
-def test_a_second_run_reads_no_picture(backend, folder, tmp_path, reads):
-    encoder = ImageEncoder("colors", batch_size=4, cache=tmp_path / "cache")
+def test_a_second_run_reads_no_picture(backend, encoder, folder, reads):
     np.testing.assert_array_equal(encoder.transform(folder), EXPECTED)
     assert reads == dict.fromkeys(range(N), 1)
     reads.clear()
@@ -350,29 +329,21 @@ def test_a_second_run_reads_no_picture(backend, folder, tmp_path, reads):
     assert not backend.batches
 
 
-def test_a_second_run_reads_nothing_of_an_archive(backend, folder, tmp_path, reads):
+def test_moved_files_and_archives_are_read_once_and_not_decoded(
+    backend, encoder, folder, tmp_path, reads
+):
+    encoder.transform(folder)
     archive = Path(shutil.make_archive(str(tmp_path / "photos"), "zip", folder))
     past = time.time_ns() - 100_000_000_123
     os.utime(archive, ns=(past, past))
-    encoder = ImageEncoder("colors", batch_size=4, cache=tmp_path / "cache")
-    for _ in range(2):
-        np.testing.assert_array_equal(encoder.transform(archive), EXPECTED)
-    assert reads == dict.fromkeys(range(N), 1)
-    assert sum(backend.batches) == N
-
-
-def test_moved_files_are_read_once_and_not_decoded(backend, folder, tmp_path, reads):
-    encoder = ImageEncoder("colors", batch_size=4, cache=tmp_path / "cache")
-    encoder.transform(folder)
-    moved = folder.rename(tmp_path / "moved")
-    for n_reads in (2, 2):  # the new place is known after one more reading
-        np.testing.assert_array_equal(encoder.transform(moved), EXPECTED)
-        assert reads == dict.fromkeys(range(N), n_reads)
+    for place, n_reads in ((folder.rename(tmp_path / "moved"), 2), (archive, 3)):
+        for _ in range(2):  # the new place is known after one more reading
+            np.testing.assert_array_equal(encoder.transform(place), EXPECTED)
+            assert reads == dict.fromkeys(range(N), n_reads)
     assert backend.n_prepared == N
 
 
-def test_a_changed_file_is_encoded_again(backend, folder, tmp_path):
-    encoder = ImageEncoder("colors", batch_size=4, cache=tmp_path / "cache")
+def test_a_changed_file_is_encoded_again(backend, encoder, folder):
     encoder.transform(folder)
     Image.new("RGB", (8, 6), (1, 2, 3)).save(folder / "0005.png")
     X = encoder.transform(folder)
@@ -381,9 +352,8 @@ def test_a_changed_file_is_encoded_again(backend, folder, tmp_path):
     assert backend.n_prepared == N + 1
 
 
-def test_only_new_pictures_are_encoded_in_full_batches(backend, tmp_path):
+def test_only_new_pictures_are_encoded_in_full_batches(backend, encoder, tmp_path):
     folder = drawn(tmp_path / "photos", range(0, N, 2))
-    encoder = ImageEncoder("colors", batch_size=4, cache=tmp_path / "cache")
     encoder.transform(folder)
     drawn(folder, range(1, N, 2))
     backend.batches.clear()
@@ -391,8 +361,7 @@ def test_only_new_pictures_are_encoded_in_full_batches(backend, tmp_path):
     assert backend.batches == [4, 4, 3]
 
 
-def test_rows_of_a_block_are_in_order(backend, tmp_path):
-    encoder = ImageEncoder("colors", batch_size=4, cache=tmp_path / "cache")
+def test_rows_of_a_block_are_in_order(encoder, tmp_path):
     encoder.transform(drawn(tmp_path / "some", range(1, N, 2)))
     blocks = list(encoder.blocks(Pictures.of(drawn(tmp_path / "all"))))
     assert {block.n_cached for block in blocks[:-1]} == {2}  # by content

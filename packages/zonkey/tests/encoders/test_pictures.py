@@ -132,10 +132,8 @@ def test_alpha_of_an_array_shows_white():
     ],
 )
 def test_other_arrays_and_objects_are_refused(given, message):
-    with pytest.raises(PictureError, match=message) as caught:
+    with pytest.raises(PictureError, match=rf"\Acat 7 [^\n]*{message}[^\n]*\Z"):
         open_picture(given, "cat 7")
-    assert str(caught.value).startswith("cat 7 ")
-    assert "\n" not in str(caught.value)
 
 
 # Modes
@@ -148,98 +146,68 @@ def test_one_bit_and_grey_pictures():
     np.testing.assert_array_equal(pixels_of(content(Image.fromarray(pixels)))[:, :, 2], pixels)
 
 
-def test_grey_with_alpha_shows_white():
-    image = Image.new("LA", (3, 1))
-    for x, alpha in enumerate((0, 128, 255)):
-        image.putpixel((x, 0), (100, alpha))
-    assert pixels_of(content(image))[0, :, 0].tolist() == [255, 177, 100]
+def row(mode, *pixels, palette=None):
+    """Return an image of one row."""
+    image = Image.new(mode, (len(pixels), 1))
+    if palette is not None:
+        image.putpalette(palette)
+    image.putdata(pixels)
+    return image
 
 
-@pytest.mark.parametrize("kind", ["PNG", "WEBP", "TIFF"])
-def test_colors_with_alpha_show_white(kind):
-    image = Image.new("RGBA", (2, 1), (*RED, 255))
-    image.putpixel((1, 0), (0, 0, 0, 0))
-    options = {"WEBP": {"lossless": True}}.get(kind, {})
-    assert pixels_of(content(image, kind, **options)).tolist() == [[list(RED), list(WHITE)]]
+PALETTE = [*RED, *BLUE, 0, 0, 0]
+CLEAR, GREY, HALF = (0, 0, 0, 0), (177,) * 3, (127,) * 3
+CLEAR_FIRST = {"transparency": b"\0\xff\x80"}
+TRANSPARENT = [
+    (row("LA", (100, 0), (100, 128), (100, 255)), "PNG", {}, [WHITE, GREY, (100,) * 3]),
+    (row("RGBA", (*RED, 255), CLEAR), "PNG", {}, [RED, WHITE]),
+    (row("RGBA", (*RED, 255), CLEAR), "WEBP", {"lossless": True}, [RED, WHITE]),
+    (row("RGBA", (*RED, 255), CLEAR), "TIFF", {}, [RED, WHITE]),
+    (row("P", 0, 1, palette=PALETTE), "PNG", {}, [RED, BLUE]),
+    (row("P", 0, 1, palette=PALETTE), "GIF", {}, [RED, BLUE]),
+    (row("P", 0, 1, palette=PALETTE), "PNG", {"transparency": 0}, [WHITE, BLUE]),
+    (row("P", 0, 1, palette=PALETTE), "GIF", {"transparency": 0}, [WHITE, BLUE]),
+    (row("P", 0, 1, 2, palette=PALETTE), "PNG", CLEAR_FIRST, [WHITE, BLUE, HALF]),
+    (row("RGB", RED, GREEN), "PNG", {"transparency": RED}, [WHITE, GREEN]),
+]
 
 
-@pytest.mark.parametrize("kind", ["PNG", "GIF"])
-def test_a_palette_with_one_transparent_color(kind):
-    image = Image.new("P", (2, 1))
-    image.putpalette([*RED, *BLUE])
-    image.putpixel((1, 0), 1)
-    assert pixels_of(content(image, kind)).tolist() == [[list(RED), list(BLUE)]]
-    transparent = content(image, kind, transparency=0)
-    assert pixels_of(transparent).tolist() == [[list(WHITE), list(BLUE)]]
-
-
-def test_a_palette_with_an_alpha_per_color():
-    image = Image.new("P", (3, 1))
-    image.putpalette([*RED, *BLUE, 0, 0, 0])
-    for x in range(3):
-        image.putpixel((x, 0), x)
-    found = pixels_of(content(image, transparency=bytes([0, 255, 128])))
-    assert found.tolist() == [[list(WHITE), list(BLUE), [127, 127, 127]]]
-
-
-def test_a_transparent_color_without_an_alpha_channel():
-    image = Image.new("RGB", (2, 1), RED)
-    image.putpixel((1, 0), GREEN)
-    found = pixels_of(content(image, transparency=RED))
-    assert found.tolist() == [[list(WHITE), list(GREEN)]]
+@pytest.mark.parametrize(("image", "kind", "options", "expected"), TRANSPARENT)
+def test_transparent_parts_are_white(image, kind, options, expected):
+    assert pixels_of(content(image, kind, **options)).tolist() == [[*map(list, expected)]]
 
 
 @pytest.mark.parametrize("kind", ["PNG", "TIFF", "PPM"])
 def test_16_bits_of_grey_keep_their_brightness(kind):
-    values = np.array([[0, 255, 256, 32768, 65535]], np.uint16)
-    assert pixels_of(content(Image.fromarray(values), kind))[0, :, 0].tolist() == [
-        0,
-        0,
-        1,
-        128,
-        255,
-    ]
-    assert pixels_of(Image.fromarray(values))[0, :, 0].tolist() == [0, 0, 1, 128, 255]
+    image = Image.fromarray(np.array([[0, 255, 256, 32768, 65535]], np.uint16))
+    for source in (image, content(image, kind)):
+        assert pixels_of(source)[0, :, 0].tolist() == [0, 0, 1, 128, 255]
 
 
-def test_16_bits_in_the_other_byte_order():
+def test_16_bits_in_the_other_byte_order_and_per_color():
     values = Image.frombytes("I;16B", (2, 1), bytes([0x80, 0x00, 0xFF, 0xFF]))
     assert pixels_of(values)[0, :, 0].tolist() == [128, 255]
-
-
-def test_16_bits_per_color():
     rows = b"\0" + struct.pack(">6H", 0, 0x8001, 0xFFFF, 0x1234, 0xFF00, 0x00FF)
     assert pixels_of(png(2, 1, rows, depth=16)).tolist() == [[[0, 128, 255], [18, 255, 0]]]
 
 
 @pytest.mark.parametrize(
-    ("values", "expected"),
+    ("mode", "values", "expected"),
     [
-        ([0, 128, 255], [0, 128, 255]),  # 8 bits in wide numbers
-        ([0, 257 * 7, 65535], [0, 7, 255]),
-        ([-100, 2, 100], [0, 130, 255]),
-        ([0, 1 << 20, 1 << 21], [0, 128, 255]),
-        ([-7, -7, -7], [0, 0, 0]),
+        ("I", [0, 128, 255], [0, 128, 255]),  # 8 bits in wide numbers
+        ("I", [0, 257 * 7, 65535], [0, 7, 255]),
+        ("I", [-100, 2, 100], [0, 130, 255]),
+        ("I", [0, 1 << 20, 1 << 21], [0, 128, 255]),
+        ("I", [-7, -7, -7], [0, 0, 0]),
+        ("F", [0, 0.5, 1], [0, 128, 255]),
+        ("F", [0, 100.4, 255], [0, 100, 255]),
+        ("F", [0, 32896, 65535], [0, 128, 255]),
+        ("F", [-1, 0, 1], [0, 128, 255]),
     ],
 )
-def test_32_bits_of_grey_are_scaled_to_the_range_that_they_use(values, expected):
-    image = Image.fromarray(np.array([values], np.int32))
-    assert image.mode == "I"
-    for source in (image, content(image, "TIFF")):
-        assert pixels_of(source)[0, :, 0].tolist() == expected
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([0, 0.5, 1], [0, 128, 255]),
-        ([0, 100.4, 255], [0, 100, 255]),
-        ([0, 32896, 65535], [0, 128, 255]),
-        ([-1, 0, 1], [0, 128, 255]),
-    ],
-)
-def test_floats_of_grey_are_scaled_to_the_range_that_they_use(values, expected):
-    image = Image.fromarray(np.array([values], np.float32))
+def test_32_bits_of_grey_are_scaled_to_the_range_that_they_use(mode, values, expected):
+    image = Image.fromarray(np.array([values], {"I": np.int32, "F": np.float32}[mode]))
+    assert image.mode == mode
     for source in (image, content(image, "TIFF")):
         assert pixels_of(source)[0, :, 0].tolist() == expected
 
@@ -278,14 +246,19 @@ def test_the_first_frame_of_several(kind):
 # Orientation
 
 
+def turned(orientation, kind, picture=None, **options):
+    """Return a file whose EXIF data tell how to turn it."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return content(picture or quadrants(), kind, exif=exif, **options)
+
+
 @all_pairs(
     {"orientation": range(1, 9), "kind": ["JPEG", "PNG", "WEBP", "TIFF"], "at_least": [None, 4]}
 )
 def test_every_orientation(kind, orientation, at_least):
-    exif = Image.Exif()
-    exif[0x0112] = orientation
     options = {"JPEG": {"quality": 95, "subsampling": 0}, "WEBP": {"lossless": True}}.get(kind, {})
-    stored = content(quadrants(), kind, exif=exif, **options)
+    stored = turned(orientation, kind, **options)
     found = open_picture(stored, at_least=at_least)
     # Rows of corners: red green / blue white, turned as the standard says.
     r, g, b, w = RED, GREEN, BLUE, WHITE
@@ -312,9 +285,7 @@ def test_every_orientation(kind, orientation, at_least):
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
 def test_an_image_that_is_not_loaded_yet_is_turned_once(kind):
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    stored = content(quadrants(), kind, exif=exif)
+    stored = turned(6, kind)
     with Image.open(io.BytesIO(stored)) as image:
         found = open_picture(image)
     np.testing.assert_array_equal(np.asarray(found), pixels_of(stored))
@@ -322,9 +293,7 @@ def test_an_image_that_is_not_loaded_yet_is_turned_once(kind):
 
 
 def test_an_image_of_the_user_is_turned_and_left_unchanged():
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    with Image.open(io.BytesIO(content(quadrants(), "JPEG", exif=exif))) as image:
+    with Image.open(io.BytesIO(turned(6, "JPEG"))) as image:
         assert open_picture(image, at_least=2).size == (4, 6)
         assert image.size == (48, 32)
         assert image.getexif()[0x0112] == 6
@@ -333,9 +302,9 @@ def test_an_image_of_the_user_is_turned_and_left_unchanged():
 
 @pytest.mark.parametrize("value", [0, 9, 300])
 def test_an_unknown_orientation_is_no_orientation(value):
-    exif = Image.Exif()
-    exif[0x0112] = value
-    assert open_picture(content(quadrants(), "JPEG", exif=exif)).size == (48, 32)
+    assert open_picture(turned(value, "JPEG")).size == (48, 32)
+    damaged = content(quadrants(), "PNG", exif=b"Exif\0\0not EXIF at all")
+    assert open_picture(damaged).size == (48, 32)
 
 
 # Size
@@ -360,14 +329,11 @@ def test_both_sides_stay_twice_as_long_as_wanted(kind, size):
         assert close.max() <= 3 + 255 / (2 * wanted)  # it moves by less than a pixel
 
 
-def test_the_wanted_side_must_be_a_positive_integer():
-    with pytest.raises(ValueError, match="at_least"):
-        open_picture(content(quadrants()), at_least=0)
-
-
 @pytest.mark.parametrize("size", [(1, 1), (1, 10_000), (10_000, 1)])
 def test_tiny_and_narrow_pictures(size):
     stored = content(Image.new("RGB", size, GREEN))
+    with pytest.raises(ValueError, match="at_least"):
+        open_picture(stored, at_least=0)
     for at_least in (None, 224):
         found = open_picture(stored, at_least=at_least)
         assert found.size == size
@@ -443,23 +409,16 @@ def test_large_pictures_are_decoded_one_after_the_other(monkeypatch):
         return result
 
     monkeypatch.setattr(pictures, "_convert_upright", counted)
-    stored = content(Image.fromarray(colors(200, 200)))
-    threads = [threading.Thread(target=open_picture, args=(stored,)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(most) == 8
-    assert max(most) == 1
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(open_picture, [content(Image.fromarray(colors(200, 200)))] * 8))
+    assert most == [1] * 8
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 def test_threads_share_an_image_that_is_not_loaded_yet(kind):
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    stored = content(Image.fromarray(colors(300, 200)), kind, exif=exif)
+    stored = turned(6, kind, Image.fromarray(colors(300, 200)))
     expected = pixels_of(stored)
-    for _ in range(5):
+    for _ in range(3):
         image = Image.open(io.BytesIO(stored))
         with ThreadPoolExecutor(8) as pool:
             for found in pool.map(open_picture, [image] * 16):
@@ -469,21 +428,19 @@ def test_threads_share_an_image_that_is_not_loaded_yet(kind):
 # Damage
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF"])
-@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.95])
-def test_a_file_that_is_cut_short_is_named(tmp_path, kind, share):
+KINDS = ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_is_cut_short_is_named(tmp_path, kind):
     stored = content(Image.fromarray(colors(64, 64)), kind)
-    path = tmp_path / "cat.jpg"
-    path.write_bytes(stored[: int(len(stored) * share)])
-    with pytest.raises(PictureError) as caught:
-        open_picture(path, "animals/cat.jpg")
-    message = str(caught.value)
-    assert message.startswith("animals/cat.jpg must be a ")
-    assert message.endswith(".")
-    assert "\n" not in message
+    for share in (0.02, 0.3, 0.6, 0.95):
+        (tmp_path / "cat.jpg").write_bytes(stored[: int(len(stored) * share)])
+        with pytest.raises(PictureError, match=r"\Aanimals/cat\.jpg must be a [^\n]*\.\Z"):
+            open_picture(tmp_path / "cat.jpg", "animals/cat.jpg")
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_random_damage_gives_a_picture_or_an_error_that_names_it(kind):
     rng = np.random.default_rng(0)
     stored = np.frombuffer(content(Image.fromarray(colors(32, 32)), kind), np.uint8)
@@ -515,24 +472,15 @@ def test_random_damage_gives_a_picture_or_an_error_that_names_it(kind):
 def test_files_that_are_no_pictures(tmp_path, stored, message):
     path = tmp_path / "x.jpg"
     path.write_bytes(stored)
-    with pytest.raises(PictureError, match=message) as caught:
+    with pytest.raises(PictureError, match=rf"\A{path} must be a picture.*{message}"):
         open_picture(path)
-    assert str(caught.value).startswith(f"{path} must be a picture")
 
 
-def test_a_missing_file_and_a_folder(tmp_path):
+def test_a_missing_file_a_folder_and_a_missing_pillow(tmp_path, monkeypatch):
     with pytest.raises(PictureError, match=r"none\.png does not exist\. Check the path\.$"):
         open_picture(tmp_path / "none.png")
     with pytest.raises(PictureError, match=r"it is a folder\. Pass its files\.$"):
         open_picture(tmp_path)
-
-
-def test_a_missing_pillow_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(ImportError, match=r'needs pillow. Run: pip install "zonkey\[images\]"'):
         open_picture(b"x")
-
-
-def test_damaged_exif_data_do_not_make_a_picture_useless():
-    stored = content(quadrants(), "PNG", exif=b"Exif\0\0not EXIF at all")
-    assert open_picture(stored).size == (48, 32)

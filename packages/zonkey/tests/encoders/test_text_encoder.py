@@ -57,10 +57,10 @@ def test_templates_are_averaged_at_unit_length():
     np.testing.assert_allclose(one, parts[0], atol=1e-6)
 
 
-def test_braces_in_a_text_stay():
-    model = Letters()
-    TextEncoder(model, templates="a {}").transform(["{} {0} {x}"])
-    assert model.batches == [["a {} {0} {x}"]]
+def refused(encoder, texts, error, message):
+    for method in (encoder.fit, encoder.transform):
+        with pytest.raises(error, match=message):
+            method(texts)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,7 @@ def test_braces_in_a_text_stay():
 )
 def test_wrong_templates_are_refused(templates):
     encoder = TextEncoder(Letters(), templates=templates)
-    for method in (encoder.fit, encoder.transform):
-        with pytest.raises(ValueError, match="`templates` must hold"):
-            method(TEXTS)
+    refused(encoder, TEXTS, ValueError, "`templates` must hold")
 
 
 @pytest.mark.parametrize(
@@ -105,10 +103,7 @@ def test_texts_of_any_kind(texts):
     ],
 )
 def test_unusable_texts_are_named(texts, error, message):
-    with pytest.raises(error, match=message):
-        TextEncoder(Letters()).fit(texts)
-    with pytest.raises(error, match=message):
-        TextEncoder(Letters()).transform(texts)
+    refused(TextEncoder(Letters()), texts, error, message)
 
 
 def test_prototypes_average_the_texts_of_a_class():
@@ -131,27 +126,16 @@ def test_prototypes_from_names_and_files(tmp_path):
 
 
 def test_spec():
-    assert TextEncoder(Letters(), templates="a {}").spec_ == {
-        "name": "letters",
-        "revision": "0123456789abcdef",
-        "dimension": 26,
-        "templates": ["a {}"],
-        "kind": "text",
-        "space": None,
-    }
-    assert TextEncoder(StandardScalerOfTexts()).spec_ == {
-        "name": "StandardScalerOfTexts",
-        "revision": "",
-        "dimension": 2,
-        "templates": None,
-        "kind": "text",
-        "space": None,
-    }
+    class Lengths:
+        def transform(self, texts):
+            return [[len(text), 1] for text in texts]
 
-
-class StandardScalerOfTexts:
-    def transform(self, texts):
-        return [[len(text), 1] for text in texts]
+    names = ("name", "revision", "dimension", "templates", "kind", "space")
+    for encoder, values in (
+        (TextEncoder(Letters(), templates="a {}"), ("letters", Letters.revision, 26, ["a {}"])),
+        (TextEncoder(Lengths()), ("Lengths", "", 2, None)),
+    ):
+        assert encoder.spec_ == dict(zip(names, (*values, "text", None), strict=True))
 
 
 def test_weights_load_once_and_are_never_pickled(monkeypatch):
@@ -199,9 +183,6 @@ def test_wrong_vectors_are_refused(found, message):
 
     with pytest.raises(ValueError, match=message):
         TextEncoder(Wrong()).transform(["a", "bb"])
-
-
-def test_wrong_parameters_are_refused():
     with pytest.raises(TypeError, match="`model` must be the name of an encoder"):
         TextEncoder(3).transform(TEXTS)
 

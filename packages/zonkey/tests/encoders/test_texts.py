@@ -42,11 +42,7 @@ FILES = {
         {"label_column": "intent", "with_labels": True},
         ("q", "intent"),
     ),
-    "a named column of texts": (
-        "title,body\na,b c\n",
-        {"text_column": "body"},
-        ("body", None),
-    ),
+    "a named column of texts": ("title,body\na,b c\n", {"text_column": "body"}, ("body", None)),
     "numbers beside text": ("id,text,stars\n1,good,5\n", {}, ("text", None)),
     "case of the name": ("Text,n\na b,1\n", {}, ("Text", None)),
     "features": ("label,f1,f2\na,0.5,1\n", {}, None),
@@ -129,8 +125,5 @@ def test_blank_texts_are_refused_or_skipped(tmp_path):
     (block,) = stream
     assert block.labels.tolist() == ["x", "z"]
     assert len(stream.skipped) == 1
-
-
-def test_a_list_of_texts():
     (block,) = TextStream(["a b", "c"], ENCODER)
     assert block.carried == {"text": ["a b", "c"]}

@@ -1,6 +1,8 @@
 """Weights on disk: what names a revision, what is noticed, and what is never downloaded."""
 
 import os
+import re
+import shutil
 
 import numpy as np
 import pytest
@@ -17,10 +19,18 @@ def folder_of(path, content=b"weights"):
 
 
 @pytest.mark.parametrize("name", ["model", "snapshots/best", "models--a--b/snapshots/best"])
-def test_new_weights_in_a_folder_are_another_revision(tmp_path, name):
+@pytest.mark.parametrize(
+    "changed", ["model.safetensors", "preprocessor_config.json", "2_Dense/model.safetensors"]
+)
+def test_a_changed_file_in_a_folder_is_another_revision(tmp_path, name, changed):
     folder = folder_of(tmp_path / name)
+    (folder / "2_Dense").mkdir()
+    (folder / changed).write_bytes(b"before")
     before = folder_revision(folder), file_state(f"transformers:{folder}")
-    folder_of(tmp_path / name, b"other weights")
+    assert re.fullmatch("[0-9a-f]{16}", before[0])
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    assert folder_revision(copy) == before[0]
+    (folder / changed).write_bytes(b"afterwards")
     assert folder_revision(folder) != before[0]
     assert file_state(f"transformers:{folder}") != before[1]
 

@@ -30,27 +30,23 @@ def path(tmp_path):
     return tmp_path / "a.zonkey"
 
 
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.01, 0.3, 0.9, 0.9999])
-def test_a_truncated_file_is_refused(share, path):
+def test_a_file_of_another_length_is_refused(path):
     content = path.read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
-    refused(path, "cut short|that zonkey has saved")
-
-
-def test_bytes_at_the_end_are_refused(path):
-    path.write_bytes(path.read_bytes() + b"0")
+    for share in (0.0, 0.001, 0.01, 0.3, 0.9, 0.9999):
+        path.write_bytes(content[: int(share * len(content))])
+        refused(path, "cut short|that zonkey has saved")
+    path.write_bytes(content + b"0")
     refused(path, "1 bytes follow")
 
 
 def test_any_flipped_bit_is_noticed(path):
     content = path.read_bytes()
     for position in np.linspace(0, len(content) - 1, 150).astype(int):
-        path.write_bytes(
-            content[:position] + bytes([content[position] ^ 0x10]) + content[position + 1 :]
-        )
-        with pytest.raises(StorageError) as error:
+        changed = bytearray(content)
+        changed[position] ^= 0x10
+        path.write_bytes(changed)
+        with pytest.raises(StorageError, match=r"\A[^\n]+\Z"):
             zonkey.load(path).adapt(X)  # the reserved samples are checked when they are read
-        assert "\n" not in str(error.value)
 
 
 def test_a_newer_file_is_refused(tmp_path, monkeypatch):
@@ -106,20 +102,15 @@ def test_headers_in_another_form_are_refused(change, message, path):
         zonkey.model_card(path)
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {"shape": [0, 10**30]},
-        {"shape": [-1, -8]},
-        {"shape": [8.0]},
-        {"shape": [True]},
-        {"shape": {"8": 1}},
-        {"shape": [1] * 101},
-        {"data_offsets": [0.0, 8.0]},
-        {"data_offsets": [8, 0]},
-        {"dtype": "F7"},
-    ],
-)
+SHAPES = [[0, 10**30], [-1, -8], [8.0], [True], {"8": 1}, [1] * 101]
+ENTRIES = [
+    *({"shape": shape} for shape in SHAPES),
+    *({"data_offsets": offsets} for offsets in ([0.0, 8.0], [8, 0])),
+    {"dtype": "F7"},
+]
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
 def test_tables_of_arrays_in_another_form_are_refused(entry, path):
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
@@ -177,6 +168,10 @@ def with_part(where, value):
     return change
 
 
+def with_text(where, *values):
+    return with_part(where, {"$": "text", "values": [*values]})
+
+
 def with_step(name, value):
     """Change an attribute of the first step of a pipeline, or remove it if None."""
 
@@ -195,11 +190,9 @@ def first_nan(array):
     return array
 
 
+EVIDENCE = "state/_state/evidence"
 CONTRADICTIONS = {
-    "NaN": (
-        with_array("evidence/sums", first_nan),
-        "'state/_state/evidence/sums' has NaN or infinity",
-    ),
+    "NaN": (with_array("evidence/sums", first_nan), "_state/evidence/sums' has NaN or infinity"),
     "infinity": (with_array("whitening_", lambda W: W + np.inf), "has NaN or infinity"),
     "sums": (with_array("evidence/sums", lambda S: S[:, 1:]), "must have the shape 8 x 5"),
     "rows": (with_array("evidence/sums", lambda S: S[1:]), "must have the shape 8 x any"),
@@ -216,85 +209,42 @@ CONTRADICTIONS = {
     "prototypes": (with_array("prototypes/matrix", lambda Y: Y[1:]), "got 8 labels and 7 rows"),
     "no centers": (with_part("state/_state/centers", None), "'centers' has the wrong type"),
     "no ridge": (with_part("state/_state/regression/ridge", None), "ridge"),
-    "negative worth": (
-        with_part("state/_state/choice/worth", -1.0),
-        "must be a number of at least 0; got '-1.0'",
-    ),
-    "foreign class": (
-        with_part("state/_state/evidence", {"$": "os.system", "parts": {}}),
-        "'os.system'",
-    ),
+    "negative worth": (with_part("state/_state/choice/worth", -1.0), "of at least 0; got '-1.0'"),
+    "foreign class": (with_part(EVIDENCE, {"$": "os.system", "parts": {}}), "'os.system'"),
     "temperature": (with_part("state/_state/settings/temperature", "hot"), "contradict|must be"),
-    "temperatures": (
-        with_part("state/_state/choice/temperatures/new", False),
-        "'new' must be a number",
-    ),
-    "rejection": (
-        with_part("parameters/reject_below", "x"),
-        "`reject_below` must be a number",
-    ),
+    "temperatures": (with_part("state/_state/choice/temperatures/new", False), "must be a number"),
+    "rejection": (with_part("parameters/reject_below", "x"), "`reject_below` must be a number"),
     "settings": (with_part("state/_state/settings", 0.5), "contradict each other"),
     "huge centers": (with_array("adapted/centers", lambda C: 1e300 * C), "must be finite"),
     "unfitted": (with_part("state", {"$": "dict", "parts": {}}), "AnyShotClassifier needs"),
-    "float16": (
-        with_array("_state/centers", lambda C: first_nan(C).astype(np.float16)),
-        "has NaN or infinity",
-    ),
+    "float16": (with_array("_state/centers", lambda C: first_nan(C.astype("f2"))), "has NaN or"),
     "features": (with_part("state/n_features_in_", 1.5), "number of features must be positive"),
     "wide text": (
-        with_part(
-            "state/_state/evidence/labels", {"$": "text", "values": ["x" * 10**6, *"abcdefg" * 99]}
-        ),
+        with_text(f"{EVIDENCE}/labels", "x" * 10**6, *"abcdefg" * 99),
         "must be of similar lengths",
     ),
     "foreign name": (with_part("state/score", 3), "has no attribute"),
     "parameter": (with_part("parameters/nonsense", 3), "nonsense"),
-    "labels": (
-        with_part(
-            "state/_state/evidence/labels", {"$": "text", "values": [*LABELS[::-1].tolist()]}
-        ),
-        "must be sorted and distinct",
-    ),
-    "text": (
-        with_part("state/_state/evidence/labels", {"$": "text", "values": [1, 2]}),
-        "must be a list of strings",
-    ),
+    "labels": (with_text(f"{EVIDENCE}/labels", *LABELS[::-1].tolist()), "sorted and distinct"),
+    "text": (with_text(f"{EVIDENCE}/labels", 1, 2), "must be a list of strings"),
     "array": (with_part("state/_state/centers", {"$": "array", "name": "no"}), "'no' is missing"),
 }
-
-
 PROJECTIONS = {
     "projection": (with_array("projection_", lambda W: W[1:]), "must have the shape"),
     "scores": (with_array("form/centers", lambda C: C[:1]), "must have the shape"),
     "width": (with_array("form/centers", lambda C: C[:, 1:]), "as wide as the features"),
-    "seen": (
-        with_part("state/_scorer/seen", {"$": "text", "values": ["gnu"]}),
-        "needs a prototype",
-    ),
-    "candidates": (
-        with_part("state/_scorer/labels", {"$": "text", "values": ["ass", "cat"]}),
-        "must be the same classes",
-    ),
+    "seen": (with_text("state/_scorer/seen", "gnu"), "needs a prototype"),
+    "candidates": (with_text("state/_scorer/labels", "ass", "cat"), "must be the same classes"),
     "no scores": (with_part("state/_scorer/form", None), "missing"),
 }
-REFERENCES = {
-    "codes": (
-        with_array("reference_codes_", lambda codes: 0 * codes),
-        "Every class needs a reference",
-    ),
-}
+REFERENCES = {"codes": (with_array("reference_codes_", lambda c: 0 * c), "needs a reference")}
 STEPS = {
     "mean": (with_array("mean_", lambda m: m[:1]), "'mean_' must have the shape"),
     "scale": (with_array("scale_", lambda s: 0 * s), "must not be zero"),
     "n": (with_step("n_features_in_", 3), "must have the shape|do not fit"),
     "missing": (with_step("scale_", None), "StandardScaler needs"),
 }
-TABLES = {
-    "adapted": CONTRADICTIONS,
-    "reverse": PROJECTIONS,
-    "nearest": REFERENCES,
-    "scaled": STEPS,
-}
+TABLES = {"adapted": CONTRADICTIONS, "reverse": PROJECTIONS, "nearest": REFERENCES, "scaled": STEPS}
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from zonkey.errors import StorageError
-from zonkey.persistence.container import (
-    read_arrays,
-    whole_file,
-    write_arrays,
-    write_whole,
-)
+from zonkey.persistence.container import read_arrays, whole_file, write_arrays, write_whole
 from zonkey.persistence.lock import hold_lock, lock_model
 
 ARRAYS = {

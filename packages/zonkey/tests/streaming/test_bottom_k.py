@@ -29,6 +29,14 @@ def filled(X, codes, *, n_classes=3, size=4, seed=0):
     return few
 
 
+def of_one_class(X, size=4):
+    return filled(X, np.zeros(len(X), np.intp), n_classes=1, size=size)
+
+
+def by_priority(X):
+    return X[np.argsort(row_priorities(X, 0))]
+
+
 def restored(few):
     """Return a copy by way of parts, as in a file."""
     other = BottomK(few.sizes, 2)
@@ -99,60 +107,52 @@ def test_subtraction_leaves_the_lowest_of_the_remaining_rows(data_seed, n, size,
 def test_any_sequence_of_additions_and_removals_holds_only_what_is_left(data_seed, size, data):
     X, _ = drawn(data_seed, 40)
     inside = np.zeros(40, bool)
-    few = filled(X[:0], [], n_classes=1, size=size)
+    few = of_one_class(X[:0], size)
     for _ in range(data.draw(st.integers(1, 8))):
         chosen = np.zeros(40, bool)
         chosen[data.draw(st.lists(st.integers(0, 39), max_size=25))] = True
         remove = data.draw(st.booleans())
         chosen &= inside if remove else ~inside
-        part = filled(X[chosen], np.zeros(chosen.sum(), np.intp), n_classes=1, size=size)
+        part = of_one_class(X[chosen], size)
         inside ^= chosen
         if remove:
             few.subtract(part, np.array([not inside.any()]))
         else:
             few.merge(part)
-        lowest = filled(X[inside], np.zeros(inside.sum(), np.intp), n_classes=1, size=size)
-        rows, wanted = held(few, 2, 1)[0], held(lowest, 2, 1)[0]
+        rows, wanted = held(few, 2, 1)[0], held(of_one_class(X[inside], size), 2, 1)[0]
         np.testing.assert_array_equal(rows, wanted[: len(rows)])
 
 
+STAYS, EMPTIED = np.array([False]), np.array([True])
+
+
 def test_a_row_that_came_in_after_a_subtraction_can_still_be_removed():
-    X = np.random.default_rng(0).normal(size=(200, 3))
-    X = X[np.argsort(row_priorities(X, 0))]
-
-    def part(rows):
-        return filled(rows, np.zeros(len(rows), np.intp), n_classes=1, size=5)
-
-    few = part(X[:100])
-    few.subtract(part(X[:50]), np.array([False]))  # all that was held goes
-    few.merge(part(X[150:]))
+    X = by_priority(np.random.default_rng(0).normal(size=(200, 3)))
+    few = of_one_class(X[:100], 5)
+    few.subtract(of_one_class(X[:50], 5), STAYS)  # all that was held goes
+    few.merge(of_one_class(X[150:], 5))
     removed = np.concatenate([X[50:90], X[150:180]])
-    few.subtract(part(removed), np.array([False]))
+    few.subtract(of_one_class(removed, 5), STAYS)
     assert not multiset(held(few, 3, 1)[0]) & multiset(removed)
 
 
 def test_an_emptied_class_starts_afresh():
-    X, codes = np.arange(20.0)[:, None], np.zeros(20, np.intp)
-    few = filled(X, codes, n_classes=1)
-    few.subtract(filled(X[:10], codes[:10], n_classes=1), np.array([False]))
-    few.subtract(filled(X[10:], codes[10:], n_classes=1), np.array([True]))
+    X = np.arange(20.0)[:, None]
+    few = of_one_class(X)
+    few.subtract(of_one_class(X[:10]), STAYS)
+    few.subtract(of_one_class(X[10:]), EMPTIED)
     assert held(few, 1, 1)[0].shape == (0, 1)
-    offer(few, -X[:4], codes[:4])  # few enough to be kept, whatever their priorities
+    offer(few, -X[:4], [0] * 4)  # few enough to be kept, whatever their priorities
     assert multiset(held(few, 1, 1)[0]) == multiset(-X[:4])
 
 
 def test_what_the_removed_part_has_lost_sight_of_is_removed_too():
-    X = np.arange(7.0)[:, None]
-    X = X[np.argsort(row_priorities(X, 0))]
-
-    def part(rows):
-        return filled(rows, np.zeros(len(rows), np.intp), n_classes=1)
-
-    removed = part(X[1:])
-    removed.subtract(part(X[1:6]), np.array([False]))  # the last row is left, and not held
+    X = by_priority(np.arange(7.0)[:, None])
+    removed = of_one_class(X[1:])
+    removed.subtract(of_one_class(X[1:6]), STAYS)  # the last row is left, and not held
     assert len(held(removed, 1, 1)[0]) == 0
-    few = part(X[[0, 6]])
-    few.subtract(removed, np.array([False]))
+    few = of_one_class(X[[0, 6]])
+    few.subtract(removed, STAYS)
     np.testing.assert_array_equal(held(few, 1, 1)[0], X[:1])
 
 
@@ -170,22 +170,18 @@ def test_arrays_round_trip_with_empty_classes_and_after_subtraction():
 
 
 def test_a_limit_survives_in_a_class_that_has_no_row_left():
-    X, codes = np.arange(40.0)[:, None], np.zeros(40, np.intp)
-    X = X[np.argsort(row_priorities(X, 0))]
-    few = filled(X, codes, n_classes=1)
-    few.subtract(filled(X[:8], codes[:8], n_classes=1), np.array([False]))
+    X = by_priority(np.arange(40.0)[:, None])
+    few = of_one_class(X)
+    few.subtract(of_one_class(X[:8]), STAYS)
     for bare in (few, restored(few)):
-        target = filled(X[20:], codes[20:], n_classes=1)
+        target = of_one_class(X[20:])
         target.merge(bare)  # rows 8 to 19 are not held: none above them may be
         assert len(held(target, 1, 1)[0]) == 0
 
 
 def test_nothing_is_kept_of_nothing():
-    for few in (
-        filled(np.empty((0, 2)), []),
-        filled(np.ones((3, 2)), [0, 1, 1], size=0),
-        restored(filled(np.empty((0, 2)), [])),
-    ):
+    none = filled(np.empty((0, 2)), [])
+    for few in (none, restored(none), filled(np.ones((3, 2)), [0, 1, 1], size=0)):
         assert [rows.shape for rows in held(few, 2)] == [(0, 2)] * 3
 
 

@@ -6,17 +6,20 @@ import sys
 import threading
 import time
 import tracemalloc
+from collections.abc import Iterator
+from functools import partial
 
 import h5py
 import numpy as np
 import pandas as pd
 import pytest
 import zarr
+from all_pairs import all_pairs
 from scipy.sparse import csr_array
 
 from zonkey import Chunks, Moments
 from zonkey.streaming.accept import as_chunks
-from zonkey.streaming.sources import Chunk, check_chunk, get_labels, read_ahead
+from zonkey.streaming.sources import check_chunk, get_labels, read_ahead
 
 N, D = 103, 4
 RNG = np.random.default_rng(0)
@@ -70,15 +73,9 @@ def memory_map(folder):
     return np.load(folder / "x.npy", mmap_mode="r"), Y
 
 
-def h5_arrays(folder):
+def h5_arrays(folder, kind="S"):
     file = h5py.File(folder / "x.h5", "w")
-    file["X"], file["y"] = X, Y.astype("S")
-    return file["X"], file["y"]
-
-
-def h5_text(folder):
-    file = h5py.File(folder / "x.h5", "w")
-    file["X"], file["y"] = X, Y.astype(object)
+    file["X"], file["y"] = X, Y.astype(kind)
     return file["X"], file["y"]
 
 
@@ -91,14 +88,13 @@ def zarr_arrays(folder):
 ARRAYS = {
     "memory map": memory_map,
     "h5, bytes": h5_arrays,
-    "h5, text": h5_text,
+    "h5, text": partial(h5_arrays, kind=object),
     "zarr": zarr_arrays,
     "array": lambda _: (X, Y),
 }
 
 
-@pytest.mark.parametrize("source", ARRAYS)
-@pytest.mark.parametrize("rows", [1, 10, 1000])
+@all_pairs({"source": ARRAYS, "rows": [1, 7, 50, 1000]})
 def test_arrays_in_chunks(tmp_path, source, rows):
     chunks = Chunks(*ARRAYS[source](tmp_path), rows=rows)
     found = chunks.reduce(Sums(), "sums")
@@ -106,41 +102,38 @@ def test_arrays_in_chunks(tmp_path, source, rows):
     assert found.numbers == list(range(-(-N // rows)))
     assert sum(found.lengths) == chunks.n_rows == N
     np.testing.assert_array_equal(chunks.apply(lambda X: X[:, 0] * 2), X[:, 0] * 2)
+    check_moments(chunks, 1e-12)
 
 
-@pytest.mark.parametrize("kind", ["list", "function", "iterator"])
-def test_pairs(kind):
-    given = {"list": pairs(10), "function": lambda: iter(pairs(10)), "iterator": iter(pairs(10))}
-    chunks = Chunks(given[kind])
-    assert chunks.n_rows is None
-    assert chunks.reduce(Sums(), "sums").sums == naive_sums()
-    if kind == "iterator":
-        with pytest.raises(ValueError, match="must read the chunks more than once; got an iter"):
-            chunks.reduce(Sums(), "more")
-    else:
-        assert chunks.reduce(Sums(), "more").sums == naive_sums()
+def test_pairs():
+    for given in (pairs(10), lambda: iter(pairs(10)), iter(pairs(10))):
+        chunks = Chunks(given)
+        assert chunks.n_rows is None
+        assert chunks.reduce(Sums(), "sums").sums == naive_sums()
+        if isinstance(given, Iterator):
+            with pytest.raises(ValueError, match="must read the chunks more than once; got an ite"):
+                chunks.reduce(Sums(), "more")
+        else:
+            assert chunks.reduce(Sums(), "more").sums == naive_sums()
 
 
-@pytest.mark.parametrize("source", ["memory map", "h5, bytes", "zarr"])
-def test_what_comes_in_chunks_by_itself(tmp_path, source):
-    array, y = ARRAYS[source](tmp_path)
-    assert isinstance(as_chunks(array, y), Chunks)
+def test_what_comes_in_chunks_by_itself(tmp_path):
+    for source in ("memory map", "h5, bytes", "zarr"):
+        assert isinstance(as_chunks(*ARRAYS[source](tmp_path)), Chunks)
     assert as_chunks(X, Y) is None
-    given = Chunks(array, y)
+    given = Chunks(X, Y)
     assert as_chunks(given) is given
     with pytest.raises(ValueError, match="y must be None if X is Chunks"):
         as_chunks(given, Y)
 
 
-@pytest.mark.parametrize("rows", [1, 7, 50, 1000])
-@pytest.mark.parametrize("source", ARRAYS)
-def test_moments_of_chunks_are_those_in_memory(tmp_path, source, rows):
-    options = {"n_reserve": 5, "seed": 3}
-    expected = Moments(PROTOTYPES, **options).update(X, Y)
-    chunks = Chunks(*ARRAYS[source](tmp_path), rows=rows)
-    found = Moments(PROTOTYPES, **options).update(chunks)
-    np.testing.assert_allclose(found.A0, expected.A0, rtol=1e-12)
-    np.testing.assert_allclose(found.class_sums, expected.class_sums, rtol=1e-12, atol=1e-12)
+def check_moments(chunks, tolerance):
+    """Compare moments of chunks with those in memory."""
+    found, expected = (
+        Moments(PROTOTYPES, n_reserve=5, seed=3).update(*given) for given in ((chunks,), (X, Y))
+    )
+    np.testing.assert_allclose(found.A0, expected.A0, rtol=tolerance)
+    np.testing.assert_allclose(found.class_sums, expected.class_sums, tolerance, tolerance)
     assert found.counts.tolist() == expected.counts.tolist()
     for label in found.seen_labels:
         np.testing.assert_array_equal(found.samples_of(label), expected.samples_of(label))
@@ -160,10 +153,7 @@ def test_chunks_of_different_types_add_up():
     parts = pairs(30)
     parts[1] = (parts[1][0].astype(np.float64), parts[1][1])
     parts[2] = (parts[2][0].astype(np.float64).tolist(), parts[2][1].tolist())
-    found = Moments(PROTOTYPES, n_reserve=4).update(Chunks(parts))
-    expected = Moments(PROTOTYPES, n_reserve=4).update(X, Y)
-    np.testing.assert_allclose(found.A0, expected.A0, rtol=1e-12)
-    np.testing.assert_array_equal(found.samples_of("ass"), expected.samples_of("ass"))
+    check_moments(Chunks(parts), 1e-12)
 
 
 def test_parts_of_a_stored_array_are_read_whole(tmp_path):
@@ -200,22 +190,21 @@ def test_empty_chunks_are_left_out():
     found = Chunks(parts).reduce(Sums(), "sums")
     assert (found.sums, found.numbers) == (naive_sums(), [0, 2, 3])
     for source in ([], [(np.empty((0, D)), np.array([], str))], np.empty((0, 3))):
-        with pytest.raises(ValueError, match="at least one sample; got no chunk"):
-            Chunks(source).reduce(Sums(), "sums")
-        with pytest.raises(ValueError, match="at least one sample; got no chunk"):
-            Chunks(source).apply(len)
+        for use in (lambda chunks: chunks.reduce(Sums(), "sums"), lambda chunks: chunks.apply(len)):
+            with pytest.raises(ValueError, match="at least one sample; got no chunk"):
+                use(Chunks(source))
 
 
 def test_transformed_chunks():
     chunks = Chunks(X, Y, rows=20)
-    twice = chunks.map(lambda X: X * 2).map(lambda X: X + 1)
-    assert twice.reduce(Sums(), "sums").sums == naive_sums(X * 2 + 1)
-    np.testing.assert_array_equal(twice.apply(lambda X: X.sum(axis=1)), (X * 2 + 1).sum(axis=1))
+    twice, expected = chunks.map(lambda X: X * 2).map(lambda X: X + 1), X * 2 + 1
+    assert twice.reduce(Sums(), "sums").sums == naive_sums(expected)
+    np.testing.assert_array_equal(twice.apply(lambda X: X.sum(axis=1)), expected.sum(axis=1))
     assert chunks.reduce(Sums(), "sums").sums == naive_sums()
-    np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in twice]), X * 2 + 1)
-    found = list(twice.read_labeled())
-    np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in found]), X * 2 + 1)
-    np.testing.assert_array_equal(np.concatenate([chunk.y for chunk in found]), Y)
+    for read in (twice, twice.read_labeled()):
+        found = list(read)
+        np.testing.assert_array_equal(np.concatenate([chunk.X for chunk in found]), expected)
+        np.testing.assert_array_equal(np.concatenate([chunk.y for chunk in found]), Y)
     with pytest.raises(ValueError, match="must have labels"):
         list(Chunks(X).read_labeled())
     with pytest.raises(ValueError, match=r"\AChunk 0: X must be finite numbers; got NaN"):
@@ -224,30 +213,25 @@ def test_transformed_chunks():
 
 def test_progress():
     seen = []
-    Chunks(X, Y, rows=40, progress=lambda *args: seen.append(args)).reduce(Sums(), "a pass")
-    assert seen == [("a pass", 40, N), ("a pass", 80, N), ("a pass", N, N)]
-    seen.clear()
-    Chunks(pairs(60), progress=lambda *args: seen.append(args)).reduce(Sums(), "p")
-    assert seen == [("p", 60, None), ("p", N, None)]
-    seen.clear()
-    Chunks(X, rows=60, progress=lambda *args: seen.append(args)).apply(len_of)
-    assert seen == [("apply", 60, N), ("apply", N, N)]
+    options = {"rows": 60, "progress": lambda *args: seen.append(args)}
+    Chunks(X, Y, **options).reduce(Sums(), "a pass")
+    Chunks(pairs(60), progress=options["progress"]).reduce(Sums(), "p")
+    Chunks(X, **options).apply(lambda X: X[:, 0])
+    assert seen == [
+        *(("a pass", 60, N), ("a pass", N, N), ("p", 60, None), ("p", N, None)),
+        *(("apply", 60, N), ("apply", N, N)),
+    ]
 
 
-def len_of(X):
-    return X[:, 0]
-
-
-@pytest.mark.parametrize("kind", ["function", "iterator"])
-def test_a_generator_that_reuses_its_memory(kind):
+def test_a_generator_that_reuses_its_memory():
     def source():
         own, labels = np.empty((1, D), np.float32), np.array(["", "horse"])[:1]
         for x, label in zip(X, Y, strict=True):
             own[:], labels[:] = x, label
             yield own, labels
 
-    found = Chunks(source if kind == "function" else source()).reduce(Sums(), "sums")
-    assert found.sums == naive_sums()
+    for given in (source, source()):
+        assert Chunks(given).reduce(Sums(), "sums").sums == naive_sums()
 
 
 def frames(*columns):
@@ -277,14 +261,13 @@ def test_names_of_data_frames():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps files that are mapped")
-@pytest.mark.parametrize("how", ["replaced", "removed"])
-def test_a_map_whose_file_is_gone(tmp_path, how):
+def test_a_map_whose_file_is_removed_or_replaced(tmp_path):
     M, _ = memory_map(tmp_path)
     (tmp_path / "x.npy").unlink()
-    if how == "replaced":
+    for _ in range(2):
+        found = np.concatenate([chunk.X for chunk in Chunks(M, rows=40)])
+        np.testing.assert_array_equal(found, X)
         np.save(tmp_path / "x.npy", X * 2)
-    found = np.concatenate([chunk.X for chunk in Chunks(M, rows=40)])
-    np.testing.assert_array_equal(found, X)
 
 
 def test_chunks_of_arrays_can_be_pickled(tmp_path):
@@ -293,17 +276,18 @@ def test_chunks_of_arrays_can_be_pickled(tmp_path):
         assert chunks.reduce(Sums(), "sums").sums == naive_sums()
 
 
-def test_results_are_held_once():
-    wide = np.ones((4000, 50))
+def most_memory(run):
     tracemalloc.start()
-    found = Chunks(wide, rows=100).apply(lambda X: X + 1)
-    most = tracemalloc.get_traced_memory()[1]
+    run()
+    found = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert (found == 2).all()
-    assert most < 1.3 * found.nbytes
+    return found
 
 
-def test_results_of_different_types():
+def test_results_are_held_once_and_may_be_of_different_types():
+    wide = np.ones((4000, 50))
+    most = most_memory(lambda: Chunks(wide, rows=100).apply(lambda X: X + 1))
+    assert most < 1.3 * wide.nbytes
     found = Chunks(X, rows=50).apply(lambda X: ["ass"] * 50 if len(X) == 50 else ["zebra"] * 3)
     assert found.tolist() == ["ass"] * 100 + ["zebra"] * 3
 
@@ -376,16 +360,9 @@ def test_at_most_a_few_chunks_are_in_memory():
         def update(self, _):
             time.sleep(0.005)  # the reader is ahead
 
-    def most(run):
-        tracemalloc.start()
-        run()
-        found = tracemalloc.get_traced_memory()[1] / size
-        tracemalloc.stop()
-        return found
-
     # One is used, one is ready, one is read and copied.
-    assert 2 <= most(lambda: Chunks(source).reduce(Slow(), "sums")) < 5
-    assert most(lambda: Chunks(source).apply(lambda X: X[:1, 0].copy())) < 5
+    assert 2 <= most_memory(lambda: Chunks(source).reduce(Slow(), "sums")) / size < 5
+    assert most_memory(lambda: Chunks(source).apply(lambda X: X[:1, 0].copy())) / size < 5
 
 
 def test_the_next_item_is_read_while_one_is_used():
@@ -443,22 +420,9 @@ def test_a_source_that_never_answers_does_not_hide_an_error():
     release.set()
 
 
-def test_a_slow_source():
-    def source():
-        for part in pairs(40):
-            time.sleep(0.02)
-            yield part
-
-    assert Chunks(source).reduce(Sums(), "sums").sums == naive_sums()
-
-
-def test_a_checked_chunk():
-    chunk = check_chunk([[1, 2]], [7], 3)
-    assert isinstance(chunk, Chunk)
-    assert (chunk.X.dtype, chunk.y.tolist(), chunk.number) == (np.float64, [7], 3)
-
-
 def test_chunks_are_aligned_in_memory():
+    chunk = check_chunk([[1, 2]], [7], 3)
+    assert (chunk.X.dtype, chunk.y.tolist(), chunk.number) == (np.float64, [7], 3)
     rows = np.random.default_rng(0).normal(size=(9, 5))
     received = np.frombuffer(b"." + rows.tobytes(), np.float64, offset=1).reshape(9, 5)
     assert not received.flags.aligned

@@ -47,41 +47,8 @@ class FeatureCache:
     """Features of pictures on disk, for one revision of one encoder.
 
     A cache never fails: damaged entries count as missing, a damaged file is replaced, and a folder
-    that cannot be written to is only read. Each gives one warning.
-
-    Parameters
-    ----------
-    folder : Path or str
-        Folder of all encoders. Each revision has a file of its own in it.
-    encoder_name : str
-        Name of the encoder.
-    revision : str
-        Hash of its weights and preprocessing.
-    n_features : int
-        Number of features.
-
-    Attributes
-    ----------
-    path : Path
-        File of this revision. It can be deleted whenever no process uses it.
-
-    See Also
-    --------
-    ImageEncoder : Uses it with `cache=True`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from zonkey.encoders.cache import FeatureCache, content_key
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> cache = FeatureCache(folder.name, "my encoder", "1", 2)
-    >>> cache.put_many([content_key(b"a picture")], np.ones((1, 2), np.float32))
-    >>> found, rows = cache.get_many([content_key(b"a picture"), content_key(b"another")])
-    >>> found, rows
-    (array([ True, False]), array([[1., 1.]], dtype=float32))
-    >>> cache.close()
-    >>> folder.cleanup()
+    that cannot be written to is only read. Each gives one warning. Each revision has a file of its
+    own in the folder, `path`, which can be deleted whenever no process uses it.
     """
 
     def __init__(
@@ -102,35 +69,11 @@ class FeatureCache:
         return self._read(lambda database: database.execute(count).fetchone()[0], 0)
 
     def keys_of(self, places: Sequence[bytes | None]) -> list[bytes | None]:
-        """Return the keys of the pictures that were at these places; None where unknown.
-
-        Parameters
-        ----------
-        places : sequence of bytes or None
-            From `file_place`.
-
-        Returns
-        -------
-        list of bytes or None
-            Keys.
-        """
+        """Return the keys of the pictures that were at places of `file_place`; None if unknown."""
         return self._look_up(_PLACE, places)
 
     def get_many(self, keys: Sequence[bytes | None]) -> tuple[np.ndarray, np.ndarray]:
-        """Return which keys have features, and those features.
-
-        Parameters
-        ----------
-        keys : sequence of bytes or None
-            From `content_key`. None has no features.
-
-        Returns
-        -------
-        found : ndarray of shape (n_keys,)
-            Whether a key has features.
-        rows : ndarray of shape (n_found, n_features)
-            Features of the keys that have some, in their order, float32.
-        """
+        """Return which keys of `content_key` have features, and those features as rows."""
         found, rows = np.zeros(len(keys), dtype=bool), []
         for i, stored in enumerate(self._look_up(_ROW, keys)):
             if stored is None:
@@ -144,22 +87,9 @@ class FeatureCache:
         return found, np.array(rows, np.float32).reshape(-1, self._n_features)
 
     def put_many(
-        self,
-        keys: Sequence[bytes],
-        rows: np.ndarray,
-        places: Mapping[bytes, bytes] | None = None,
+        self, keys: Sequence[bytes], rows: np.ndarray, places: Mapping[bytes, bytes] | None = None
     ) -> None:
-        """Store features, all or none.
-
-        Parameters
-        ----------
-        keys : sequence of bytes
-            From `content_key`.
-        rows : ndarray of shape (n_keys, n_features)
-            Features, float32.
-        places : mapping of {bytes: bytes}, default=None
-            Keys of places, for `keys_of`. They need not be among `keys`.
-        """
+        """Store a row of features per key, all or none, and keys of places for `keys_of`."""
         places = places or {}
         if "write" in self._warned or not (len(keys) or places):
             return
@@ -190,13 +120,7 @@ class FeatureCache:
                 )
 
     def size(self) -> int:
-        """Return the bytes on disk.
-
-        Returns
-        -------
-        int
-            Sum over all files of this revision.
-        """
+        """Return the bytes on disk of all files of this revision."""
         return sum(path.stat().st_size for path in self._files() if path.exists())
 
     def clear(self) -> None:
@@ -229,11 +153,11 @@ class FeatureCache:
                 if self._database is not None or self.path.exists():
                     return work(self._connect())
             except (OSError, sqlite3.OperationalError) as error:
+                reason = getattr(error, "strerror", None) or error
                 self._warn_once(
                     "read",
-                    f"The file of features {self.path} should be readable; it is not "
-                    f"({getattr(error, 'strerror', None) or error}). Choose another folder as "
-                    "`cache`.",
+                    f"The file of features {self.path} should be readable; it is not ({reason}). "
+                    "Choose another folder as `cache`.",
                 )
             except sqlite3.DatabaseError:
                 self._start_anew()

@@ -125,7 +125,7 @@ def class_texts(
         return source
     if isinstance(text_columns, str):
         text_columns = [text_columns]
-    if isinstance(source, str) and not _is_path(source):
+    if isinstance(source, str) and Path(source).suffix.lower() not in TEXT_ENDINGS:
         return _collect_texts(_pair_names(split_names(source)), "The names")
     if isinstance(source, str | os.PathLike):
         path = Path(source)
@@ -144,18 +144,7 @@ def class_texts(
 
 
 def split_names(text: str) -> list[str]:
-    """Return the names in a text, which commas or line ends separate; quotes may hold commas.
-
-    Parameters
-    ----------
-    text : str
-        Names as typed, such as "cat, dog, truck".
-
-    Returns
-    -------
-    list of str
-        The names without surrounding spaces.
-    """
+    """Return the names in a text, which commas or line ends separate; quotes may hold commas."""
     rows = csv.reader(text.splitlines(), skipinitialspace=True)
     names = [cell.strip() for row in rows for cell in row if cell.strip()]
     if not names:
@@ -167,19 +156,9 @@ def split_names(text: str) -> list[str]:
 
 
 def has_texts(path: str | Path) -> bool:
-    """Return whether a file of classes holds names or texts instead of vectors.
+    """Whether a file of classes holds names or texts instead of vectors, by its start.
 
-    Only the start of a table is read. Files that cannot be read have no texts.
-
-    Parameters
-    ----------
-    path : str or Path
-        File of any format.
-
-    Returns
-    -------
-    bool
-        Whether `class_texts` is to read it, and not `datasets.read_prototypes`.
+    Files that cannot be read have no texts.
     """
     try:
         path = require_existing(path, TEXT_ENDINGS)
@@ -195,20 +174,7 @@ def has_texts(path: str | Path) -> bool:
 
 
 def has_column(path: str | Path, name: str) -> bool:
-    """Return whether a file of classes is a table with this column.
-
-    Parameters
-    ----------
-    path : str or Path
-        File of any format.
-    name : str
-        Name of the column.
-
-    Returns
-    -------
-    bool
-        False also for files that cannot be read.
-    """
+    """Whether a file of classes is a table with this column; not if it cannot be read."""
     path = Path(path)
     try:
         is_table = path.suffix.lower() in (*TABLE_ENDINGS, ".jsonl")
@@ -218,10 +184,6 @@ def has_column(path: str | Path, name: str) -> bool:
 
 
 # Sources
-
-
-def _is_path(text: str) -> bool:
-    return Path(text).suffix.lower() in TEXT_ENDINGS
 
 
 def _pair_names(names: list[Any]) -> Pairs:
@@ -336,8 +298,9 @@ def _file_table(path: Path, label_column: str | None, most: int | None = None) -
     if not table.heading:
         # A text index of pandas holds the labels; numbers only count the rows.
         order = [*sorted(range(len(names)), key=lambda n: names[n] not in table.index)]
-        kept = [n for n in order if not _is_row_number(names[n], cells[n])]
-        names = ["index" if names[n].startswith("__index") else names[n] for n in kept]
+        is_index = [name.startswith("__index") for name in names]
+        kept = [n for n in order if not is_index[n] or any(isinstance(c, str) for c in cells[n])]
+        names = ["index" if is_index[n] else names[n] for n in kept]
         return _Columns(names, [cells[n] for n in kept], path.name, first_row)
     if not known and most is None:
         raise DataError(
@@ -346,10 +309,6 @@ def _file_table(path: Path, label_column: str | None, most: int | None = None) -
             "pass `label_column`."
         )
     return _Columns(names, cells, path.name, first_row)
-
-
-def _is_row_number(name: str, cells: list[Any]) -> bool:
-    return name.startswith("__index") and not any(isinstance(cell, str) for cell in cells)
 
 
 def _json_pairs(path: Path) -> Iterable[tuple[Any, Any]]:
@@ -463,23 +422,23 @@ def fold_name(label: str) -> str:
 
 def warn_of_scripts(classes: ClassTexts) -> None:
     """Warn if most classes are described in letters of which an English encoder knows little."""
-    joined = ["".join(texts) for texts in classes.texts]
     foreign = [
-        n
-        for n, text in enumerate(joined)
-        if _count_letters(text, latin=False) > _count_letters(text, latin=True)
+        label
+        for label, texts in zip(classes.labels.tolist(), classes.texts, strict=True)
+        if _is_foreign("".join(texts))
     ]
-    if 2 * len(foreign) > len(joined):
+    if 2 * len(foreign) > len(classes):
         warn_user(
             f"Names should be English for the embedded text encoder; {len(foreign)} of "
-            f"{len(joined)} are in another script, such as "
-            f"{format_value(str(classes.labels[foreign[0]]))}. Translate them, or choose "
-            "multilingual-minilm."
+            f"{len(classes)} are in another script, such as {format_value(foreign[0])}. Translate "
+            "them, or choose multilingual-minilm."
         )
 
 
-def _count_letters(text: str, *, latin: bool) -> int:
-    return sum(c.isalpha() and (c <= _LAST_LATIN) == latin for c in normalize("NFC", text))
+def _is_foreign(text: str) -> bool:
+    """Whether fewer than half of the letters are Latin."""
+    is_latin = [c <= _LAST_LATIN for c in normalize("NFC", text) if c.isalpha()]
+    return 2 * sum(is_latin) < len(is_latin)
 
 
 def _collect_texts(pairs: Pairs, source: str) -> ClassTexts:

@@ -227,18 +227,10 @@ class Pictures(Sequence["Image"]):
 
 
 def is_pictures(source: Any) -> bool:
-    """Return whether a path given to a command means pictures, without decoding any.
+    """Whether a path given to a command means pictures, without decoding any.
 
-    Parameters
-    ----------
-    source : str or path
-        The path. Any other object means no pictures.
-
-    Returns
-    -------
-    bool
-        True for a folder without features, the ending of a picture or archive, and a csv or tsv
-        file with a column of paths that is not a table of features.
+    True for a folder without features, the ending of a picture or archive, and a csv or tsv file
+    with a column of paths that is not a table of features.
     """
     if not isinstance(source, str | os.PathLike) or not os.fspath(source):
         return False

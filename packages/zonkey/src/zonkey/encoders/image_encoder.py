@@ -39,41 +39,13 @@ _loading = threading.Lock()
 
 @dataclass(frozen=True)
 class PictureBlock:
-    """Features of some pictures of a collection.
+    """Features of some pictures of a collection."""
 
-    Blocks are made while pictures are read, so that memory need not hold all features.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n,)
-        Positions of the pictures in the collection.
-    X : ndarray of shape (n, n_features)
-        Their features, float32.
-    errors : list of PictureError
-        One for each picture of the block that could not be read. It has no row.
-    n_cached : int
-        Number of features that came from the cache.
-    failed : ndarray of shape (n_errors,)
-        Positions of the pictures that could not be read.
-
-    See Also
-    --------
-    ImageEncoder.blocks : Yields these.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zonkey.encoders.image_encoder import PictureBlock
-    >>> block = PictureBlock(np.array([0, 1]), np.zeros((2, 1280), np.float32), [], 0)
-    >>> len(block.rows)
-    2
-    """
-
-    rows: np.ndarray
-    X: np.ndarray
-    errors: list[PictureError]
-    n_cached: int
-    failed: np.ndarray = field(default_factory=lambda: np.empty(0, np.intp))
+    rows: np.ndarray  # positions of the pictures
+    X: np.ndarray  # float32, (n, n_features)
+    errors: list[PictureError]  # of pictures that could not be read, which have no row
+    n_cached: int  # number of features that came from the cache
+    failed: np.ndarray = field(default_factory=lambda: np.empty(0, np.intp))  # positions of those
 
 
 class _Source(NamedTuple):
@@ -184,18 +156,6 @@ class ImageEncoder(
         self.cache = cache
         self.n_jobs = n_jobs
         self.on_error = on_error
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.requires_fit = False
-        tags.no_validation = True
-        if tags.transformer_tags is not None:
-            tags.transformer_tags.preserves_dtype = []
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
     @property
     def spec_(self) -> dict[str, Any]:

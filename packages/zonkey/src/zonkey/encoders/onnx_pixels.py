@@ -24,18 +24,7 @@ def from_pixels(made: onnx.ModelProto, encoder: Any) -> onnx.ModelProto:
 
     The input `pixels` is what the encoder's backend prepares. The encoder's weights keep their
     types. `metadata_props` gets `encoder` (name, revision, dimension) and `preprocessing`, as JSON.
-
-    Parameters
-    ----------
-    made : onnx.ModelProto
-        Graph with one input, features of shape (n, n_features). It is changed.
-    encoder : ImageEncoder
-        Encoder whose model is an ONNX graph.
-
-    Returns
-    -------
-    onnx.ModelProto
-        The same graph with the encoder in it.
+    `made`, whose only input is features of shape (n, n_features), is changed.
     """
     onnx = require_package("onnx", "Exporting a graph")
     backend, graph = _onnx_backend(encoder), made.graph
@@ -60,7 +49,8 @@ def from_pixels(made: onnx.ModelProto, encoder: Any) -> onnx.ModelProto:
     graph.node.extend(nodes)
     graph.initializer.extend(front.graph.initializer)
     graph.sparse_initializer.extend(front.graph.sparse_initializer)
-    _describe(made, encoder, backend)
+    for key, value in {"encoder": encoder.spec_, "preprocessing": backend.preprocessing}.items():
+        made.metadata_props.add(key=key, value=json.dumps(value, ensure_ascii=False))
     onnx.checker.check_model(made, full_check=True)
     return made
 
@@ -126,9 +116,3 @@ def _pixels(onnx: Any, backend: OnnxImages) -> Any:
     kinds = {"uint8": onnx.TensorProto.UINT8, "float32": onnx.TensorProto.FLOAT}
     text = "Pictures, resized and laid out as `preprocessing` in metadata_props says."
     return onnx.helper.make_tensor_value_info(_INPUT, kinds[about["dtype"]], shape, text)
-
-
-def _describe(made: onnx.ModelProto, encoder: ImageEncoder, backend: OnnxImages) -> None:
-    about = {"encoder": encoder.spec_, "preprocessing": backend.preprocessing}
-    for key, value in about.items():
-        made.metadata_props.add(key=key, value=json.dumps(value, ensure_ascii=False))

@@ -32,7 +32,11 @@ MOST_PIXELS = 178_000_000  # just below the number from which some of Pillow's r
 # if the user has registered a reader of it.
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000", "HEIF")
 _CHANNELS = (1, 3, 4)
-_ORIENTATION = 0x0112  # tag of EXIF
+_ORIENTATION = 0x0112  # tag of EXIF, whose values from 2 on mean these turns of Pillow
+_TURNS = {
+    **{2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE"},
+    **{6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"},
+}
 _MANY_PIXELS = 1 << 25  # from which pictures are decoded one after the other
 _one_large_picture = threading.Lock()
 _locks = [threading.Lock() for _ in range(64)]  # of images, by their address
@@ -69,30 +73,16 @@ def open_picture(source: Any, name: str | None = None, *, at_least: int | None =
     """Decode a picture to an upright RGB image.
 
     The first frame of an animation is taken. Transparent parts become white. The EXIF orientation
-    is applied. Color profiles are not.
+    is applied. Color profiles are not. The result is `source` itself if that is such an image.
 
-    Parameters
-    ----------
-    source : str, path, bytes, PIL image or array
-        Path or content of a file, or pixels. An array has the shape (height, width), (height,
-        width, channels) or (channels, height, width) with 1, 3 or 4 channels, and the type uint8,
-        uint16, bool, or float between 0 and 1.
-    name : str, default=None
-        Name of the picture in errors. By default the path.
-    at_least : int, default=None
-        Number of pixels to which the shorter side is going to be resized. A picture whose shorter
-        side is at least four times that is decoded at a fraction of its size, and stays at least
-        twice that. If None, at full size.
+    `source` is the path or content of a file, or pixels: an array of shape (height, width),
+    (height, width, channels) or (channels, height, width) with 1, 3 or 4 channels, and of type
+    uint8, uint16, bool, or float between 0 and 1. Anything else, damage, and more than 178 million
+    pixels are a PictureError, which calls the picture `name`.
 
-    Returns
-    -------
-    PIL.Image.Image
-        The picture in RGB. It is `source` itself if that is such an image already.
-
-    Raises
-    ------
-    PictureError
-        If the source is not a picture, is damaged, or has more than 178 million pixels.
+    `at_least` is the number of pixels to which the shorter side is going to be resized. A picture
+    whose shorter side is at least four times that is decoded at a fraction of its size, and stays
+    at least twice that.
     """
     pillow = require_package("PIL.Image", "Reading pictures")
     is_path = isinstance(source, str | os.PathLike)
@@ -227,9 +217,10 @@ def _convert_upright(image: Any, name: str, at_least: int | None) -> Any:
             (side % factor // 2, side // factor * factor) for side in image.size
         )
         image = image.reduce(factor, (left, top, left + width, top + height))
-    turn = _turns().get(orientation)
+    turn = _TURNS.get(orientation)
     if turn is not None:
-        image = image.transpose(turn)
+        transpose = require_package("PIL.Image", "Reading pictures").Transpose
+        image = image.transpose(transpose[turn])
         image.info.clear()  # else the result would be turned again
     return image
 
@@ -239,20 +230,6 @@ def _orientation(image: Any) -> Any:
         return image.getexif().get(_ORIENTATION)
     except Exception:  # damaged EXIF data do not make a picture useless
         return None
-
-
-def _turns() -> dict[Any, Any]:
-    from PIL.Image import Transpose
-
-    return {
-        2: Transpose.FLIP_LEFT_RIGHT,
-        3: Transpose.ROTATE_180,
-        4: Transpose.FLIP_TOP_BOTTOM,
-        5: Transpose.TRANSPOSE,
-        6: Transpose.ROTATE_270,
-        7: Transpose.TRANSVERSE,
-        8: Transpose.ROTATE_90,
-    }
 
 
 def _rgb(image: Any, name: str) -> Any:

@@ -106,66 +106,35 @@ class EncoderInfo:
     target: str
 
 
-def _describe_hub(
-    name: str, kind: str, size: tuple[int, float], license: str, text: str, target: str
-):
-    extra = target.partition(":")[0]
-    return EncoderInfo(name, kind, *size, license, extra, False, text, target)
+# Name, kind, dimension, megabytes, license, description and target. Embedded ones are their own
+# target; the size of their files is read from disk.
+_TABLE = (
+    (DEFAULT_IMAGE, "image", 1280, 0.0, "Apache-2.0", "EfficientNet-Lite0, trained on ImageNet-1k",
+     DEFAULT_IMAGE),
+    (DEFAULT_TEXT, "text", 384, 0.0, "Apache-2.0", "all-MiniLM-L6-v2, English sentences",
+     DEFAULT_TEXT),
+    ("clip-vit-b32", "joint", 512, 605.0, "MIT", "CLIP ViT-B/32",
+     "transformers:openai/clip-vit-base-patch32"),
+    ("siglip-base", "joint", 768, 813.0, "Apache-2.0", "SigLIP ViT-B/16, 224 pixels",
+     "transformers:google/siglip-base-patch16-224"),
+    ("dinov2-base", "image", 768, 346.0, "Apache-2.0", "DINOv2 ViT-B/14",
+     "transformers:facebook/dinov2-base"),
+    ("all-mpnet-base-v2", "text", 768, 438.0, "Apache-2.0", "MPNet, English sentences",
+     "sentence-transformers:sentence-transformers/all-mpnet-base-v2"),
+    ("multilingual-minilm", "text", 384, 471.0, "Apache-2.0", "MiniLM, sentences in 50 languages",
+     "sentence-transformers:sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"),
+)  # fmt: skip
 
 
-def _describe_embedded(name: str, kind: str, dimension: int, text: str):
-    return EncoderInfo(name, kind, dimension, 0.0, "Apache-2.0", "images", True, text, name)
+def _describe(
+    name: str, kind: str, size: int, megabytes: float, license: str, text: str, target: str
+) -> EncoderInfo:
+    embedded = name == target
+    extra = "images" if embedded else target.partition(":")[0]
+    return EncoderInfo(name, kind, size, megabytes, license, extra, embedded, text, target)
 
 
-_ENCODERS = {
-    info.name: info
-    for info in (
-        _describe_embedded(
-            DEFAULT_IMAGE, "image", 1280, "EfficientNet-Lite0, trained on ImageNet-1k"
-        ),
-        _describe_embedded(DEFAULT_TEXT, "text", 384, "all-MiniLM-L6-v2, English sentences"),
-        _describe_hub(
-            "clip-vit-b32",
-            "joint",
-            (512, 605.0),
-            "MIT",
-            "CLIP ViT-B/32",
-            "transformers:openai/clip-vit-base-patch32",
-        ),
-        _describe_hub(
-            "siglip-base",
-            "joint",
-            (768, 813.0),
-            "Apache-2.0",
-            "SigLIP ViT-B/16, 224 pixels",
-            "transformers:google/siglip-base-patch16-224",
-        ),
-        _describe_hub(
-            "dinov2-base",
-            "image",
-            (768, 346.0),
-            "Apache-2.0",
-            "DINOv2 ViT-B/14",
-            "transformers:facebook/dinov2-base",
-        ),
-        _describe_hub(
-            "all-mpnet-base-v2",
-            "text",
-            (768, 438.0),
-            "Apache-2.0",
-            "MPNet, English sentences",
-            "sentence-transformers:sentence-transformers/all-mpnet-base-v2",
-        ),
-        _describe_hub(
-            "multilingual-minilm",
-            "text",
-            (384, 471.0),
-            "Apache-2.0",
-            "MiniLM, sentences in 50 languages",
-            "sentence-transformers:sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2",
-        ),
-    )
-}
+_ENCODERS = {row[0]: _describe(*row) for row in _TABLE}
 
 
 def list_encoders() -> list[EncoderInfo]:
@@ -192,29 +161,7 @@ def list_encoders() -> list[EncoderInfo]:
 
 
 def image_backend(model: str, device: str = "cpu") -> ImageBackend:
-    """Load a model of pictures.
-
-    The vectors of joint pairs such as CLIP and SigLIP have unit length.
-
-    Parameters
-    ----------
-    model : str
-        Name of the list, `onnx:PATH` or `transformers:NAME_OR_PATH`.
-    device : str, default="cpu"
-        "cpu", "cuda", "cuda:1", or "auto": CUDA if the runtime has it.
-
-    Returns
-    -------
-    ImageBackend
-        The model with its weights.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown, the files are missing or damaged, or the device is not there.
-    ImportError
-        If a package is not installed; the message names the extra.
-    """
+    """Load a model of pictures; the vectors of joint pairs such as CLIP have unit length."""
     name, prefix, source = _resolve(model, "image", device)
     if prefix == "onnx":
         from .onnx_backend import OnnxImages
@@ -231,30 +178,7 @@ def image_backend(model: str, device: str = "cpu") -> ImageBackend:
 
 
 def text_backend(model: str, device: str = "cpu") -> TextBackend:
-    """Load a model of texts.
-
-    The vectors of joint pairs such as CLIP and SigLIP have unit length.
-
-    Parameters
-    ----------
-    model : str
-        Name of the list, `onnx:PATH`, `transformers:NAME_OR_PATH` or
-        `sentence-transformers:NAME_OR_PATH`.
-    device : str, default="cpu"
-        "cpu", "cuda", "cuda:1", or "auto": CUDA if the runtime has it.
-
-    Returns
-    -------
-    TextBackend
-        The model with its weights.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown, the files are missing or damaged, or the device is not there.
-    ImportError
-        If a package is not installed; the message names the extra.
-    """
+    """Load a model of texts; the vectors of joint pairs such as CLIP have unit length."""
     name, prefix, source = _resolve(model, "text", device)
     if prefix == "onnx":
         from .onnx_backend import OnnxTexts
@@ -294,17 +218,9 @@ def require_same_model(found: dict[str, Any], spec: dict[str, Any]) -> None:
 
 
 def share_space(one: Any, other: Any) -> bool:
-    """Return whether vectors of two encoders can be compared with each other.
+    """Whether vectors of two encoders, given by their `spec_`, can be compared with each other.
 
-    Parameters
-    ----------
-    one, other : dict
-        `spec_` of each encoder; anything else is no encoder.
-
-    Returns
-    -------
-    bool
-        True for the same encoder, and for a pair such as CLIP, which names its space.
+    True for the same encoder, and for a pair such as CLIP, which names its space.
     """
     if not isinstance(one, dict) or not isinstance(other, dict):
         return False

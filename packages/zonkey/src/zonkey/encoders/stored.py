@@ -1,8 +1,8 @@
-"""Encoders in model files: name, revision and dimension of the model, never its weights."""
+"""What encoders share: files hold name, revision and dimension of the model, not its weights."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from ..errors import StorageError, reword
 from ..persistence.checks import require_that
@@ -11,10 +11,21 @@ from .weights import may_download
 
 
 class StoredByNameMixin:
-    """An encoder that a file keeps as its `spec_` and a few parameters."""
+    """An encoder that learns nothing; a file keeps its `spec_` and a few parameters."""
 
     stored_parameters: ClassVar[tuple[str, ...]]  # of those that also change the features
     spec_: Any
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = cast(Any, super()).__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.two_d_array = False
+        tags.no_validation = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
 
     def __zonkey_parts__(self) -> dict[str, Any]:
         """Return the name and revision of the model, without its weights or the device."""

@@ -72,17 +72,14 @@ class PictureStream:
             ready = {i: waiting.pop(i) for i in range(first, self.done)}
             X = {i: row for i, row in ready.items() if row is not None}
             if X:
-                yield self._block([*X], np.stack([*X.values()]))
+                carried = {FILE: [self.items.names[i] for i in X]}
+                values = np.stack([*X.values()])
+                yield _make_block(self.items, [*X], values, carried, LABEL, self.with_labels)
         if len(self.skipped) == self.total:
             raise DataError(
                 f"{self.items.source} must hold a picture that can be read; none of its "
                 f"{self.total} can. The first: {self.skipped[0]}"
             )
-
-    def _block(self, rows: list[int], X: np.ndarray) -> Block:
-        given = self.items
-        carried = {FILE: [given.names[i] for i in rows]}
-        return _make_block(given, rows, X, carried, LABEL, self.with_labels)
 
 
 @dataclass(eq=False)

@@ -257,18 +257,9 @@ class TextEncoder(
             raise ValueError("`templates` must hold at least one; got none. Pass None for none.")
         return templates
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.input_tags.string = True
-        tags.input_tags.two_d_array = False
-        tags.input_tags.one_d_array = True
-        tags.no_validation = True
-        if tags.transformer_tags is not None:
-            tags.transformer_tags.preserves_dtype = []
+        tags.input_tags.string = tags.input_tags.one_d_array = True
         return tags
 
 

@@ -35,51 +35,16 @@ _MOST_NUMBERS = 8  # columns of numbers from which a table is one of features
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Texts(Sequence[str]):
-    """An ordered collection of texts, such as the rows of a table.
+    """An ordered collection of texts, such as the rows of a table; made with `Texts.of`."""
 
-    Make one with `Texts.of`.
-
-    Parameters
-    ----------
-    texts : list of str
-        The texts; "" where one is missing.
-    source : str
-        Where the texts are from.
-    column : str, default="text"
-        Their column.
-    labels : ndarray of str, default=None
-        Label of each text, "" where it is missing. None if the source has none.
-    label_column : str, default=None
-        Column of the labels.
-    split : ndarray of str, default=None
-        "train", "val" or "test" for each text, "" where it is missing. None if there is no split.
-    columns : dict of {str: list}, default={}
-        Further columns of the table.
-    numbers : sequence of int, default=range(0)
-        Number of each text in its file, as users count rows or lines.
-    is_table : bool, default=False
-        Whether they are a column of a table.
-
-    See Also
-    --------
-    TextEncoder : Turns them into vectors.
-
-    Examples
-    --------
-    >>> from zonkey.encoders.texts import Texts
-    >>> found = Texts.of(["Where is my card?", "I lost it."])
-    >>> len(found), found[1]
-    (2, 'I lost it.')
-    """
-
-    texts: list[str]
+    texts: list[str]  # "" where one is missing, as in labels and split
     source: str
     column: str = TEXT
-    labels: np.ndarray | None = None
+    labels: np.ndarray | None = None  # None if the source has none
     label_column: str | None = None
-    split: np.ndarray | None = None
-    columns: dict[str, list[Any]] = field(default_factory=dict)
-    numbers: Sequence[int] = range(0)
+    split: np.ndarray | None = None  # "train", "val" or "test" for each text
+    columns: dict[str, list[Any]] = field(default_factory=dict)  # further ones of the table
+    numbers: Sequence[int] = range(0)  # as users count rows or lines
     is_table: bool = False
 
     @classmethod
@@ -94,30 +59,12 @@ class Texts(Sequence[str]):
     ) -> Texts:
         """List the texts of a source, and encode none.
 
-        Parameters
-        ----------
-        source : str, path, list of str or Texts
-            A file of lines (`.txt`, blank ones are left out), a table (`.csv`, `.tsv`, `.jsonl`,
-            `.parquet`) with a row per text, "-" for a table on standard input, or texts themselves.
-        text_column : str, default=None
-            Column of the texts in a table. By default `text`, `texts` or `sentence`, else the only
-            column of text that holds no labels.
-        label_column : str, default=None
-            Column of the labels. By default `label`, `class`, `y` or `target`.
-        with_labels : bool, default=False
-            Whether labels are needed: then they may also be in the only other column of text.
-        format : str, default="csv"
-            Format of standard input.
-
-        Returns
-        -------
-        Texts
-            The texts.
-
-        Raises
-        ------
-        DataError
-            If the source has no text, or its columns cannot be told apart.
+        The source is a file of lines (`.txt`, blank ones are left out), a table (`.csv`, `.tsv`,
+        `.jsonl`, `.parquet`) with a row per text, "-" for a table in a `format` on standard input,
+        or texts themselves. Texts are in `text_column`, by default `text`, `texts` or `sentence`,
+        else the only column of text that holds no labels. Labels are in `label_column`, by default
+        `label`, `class`, `y` or `target`, and if they are needed (`with_labels`), they may also be
+        in the only other column of text.
         """
         if isinstance(source, Texts):
             return source
@@ -150,18 +97,7 @@ class Texts(Sequence[str]):
         return [f"row {number}" for number in self.numbers]
 
     def subset(self, rows: Any) -> Texts:
-        """Return some of the texts.
-
-        Parameters
-        ----------
-        rows : array-like of int, shape (n,)
-            Positions of the texts.
-
-        Returns
-        -------
-        Texts
-            The texts, in the order of the positions.
-        """
+        """Return the texts at these positions, in their order."""
         return replace(
             self,
             texts=[self.texts[row] for row in rows],
@@ -173,22 +109,10 @@ class Texts(Sequence[str]):
 
 
 def is_texts(source: Any, text_column: str | None = None, label_column: str | None = None) -> bool:
-    """Return whether a path given to a command means texts to encode, without reading them all.
+    """Whether a path given to a command means texts to encode, without reading them all.
 
-    Parameters
-    ----------
-    source : str or path
-        The path. Any other object means no texts.
-    text_column : str, default=None
-        Column of texts that there may be.
-    label_column : str, default=None
-        Column of the labels, if it has no usual name.
-
-    Returns
-    -------
-    bool
-        True for a file of lines, and for a table with few or no numbers and one column of text
-        that holds no labels, or one of the usual name.
+    True for a file of lines, and for a table with few or no numbers and one column of text that
+    holds no labels, or one of the usual name.
     """
     if not isinstance(source, str | os.PathLike):
         return False

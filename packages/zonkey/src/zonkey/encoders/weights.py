@@ -78,16 +78,8 @@ def locate_model(prefix: str, source: str, owner: str = "") -> tuple[Path, str, 
 def model_folder(source: str, name: str, owner: str = "") -> tuple[Path, str]:
     """Return the folder of a model, and its canonical source: absolute path or name of the hub.
 
-    A model of the hub is downloaded once. After that, the hub is not asked again.
-
-    Parameters
-    ----------
-    source : str
-        A local folder, or the name of a model of the hub.
-    name : str
-        Name of the model in error messages.
-    owner : str, default=""
-        Owner of models of the hub that are named without one.
+    A model of the hub is downloaded once. After that, the hub is not asked again. `name` is that of
+    the model in errors, `owner` that of models of the hub that are named without one.
     """
     path = Path(source).expanduser()
     if path.is_dir():

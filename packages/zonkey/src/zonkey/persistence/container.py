@@ -30,22 +30,14 @@ SCHEMA = 1  # of the headers; each released one stays readable
 _HEADER, _CHECKSUM = "zonkey", "zonkey_sha256"
 _LARGEST_HEADER = 100_000_000  # bytes, as in the safetensors library
 _MOST_AXES = 8
-_DTYPES = {
-    "BOOL": np.bool_,
-    "U8": np.uint8,
-    "I8": np.int8,
-    "U16": np.uint16,
-    "I16": np.int16,
-    "F16": np.float16,
-    "U32": np.uint32,
-    "I32": np.int32,
-    "F32": np.float32,
-    "U64": np.uint64,
-    "I64": np.int64,
-    "F64": np.float64,
+_SIZES = {"U": (1, 2, 4, 8), "I": (1, 2, 4, 8), "F": (2, 4, 8)}  # bytes of a number
+_DTYPES: dict[str, np.dtype[Any]] = {"BOOL": np.dtype(bool)} | {
+    f"{kind}{8 * size}": np.dtype(f"{kind.lower()}{size}")
+    for kind, sizes in _SIZES.items()
+    for size in sizes
 }
-_NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
-
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Entry = tuple[np.dtype[Any], tuple[int, ...], int, int]  # with first and last byte
 
@@ -69,9 +61,6 @@ def whole_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             if isinstance(error, OSError) and error.errno in _NO_ROOM:
                 _refuse_full_disk(path, error)
             raise
-
-
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _refuse_full_disk(path: Path, error: OSError) -> NoReturn:
@@ -272,7 +261,7 @@ def _table(
     end = 0
     try:
         for name, entry in sorted(entries.items(), key=lambda item: item[1]["data_offsets"]):
-            dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
+            dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
             first, last = entry["data_offsets"]
             lengths = (*shape, first, last)
             if len(shape) > _MOST_AXES or not all(type(n) is int and n >= 0 for n in lengths):

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,20 +22,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import to_numpy
 from ..environment import versions
-from ..errors import StorageError
+from ..errors import StorageError, reword
 from .checks import quote_text
 from .container import read_header, write_arrays
 from .forms import StorableClasses, is_encoder
 from .packing import load_object, pack, unpack_file
-from .paths import PathEncoder
 
 _KIND = "model"
 _FACTS = "_file_facts"  # attribute of loaded models: what a later `save` writes again
 _GIVEN = ("notes", "license", "scores", "training")
-_SUMMARY = (
+_SUMMARY = {
     *("estimator", "n_features", "n_candidates", "n_seen", "n_unseen", "labels"),
     *("training", "chosen", "scores"),
-)
+}
 # The largest array, which only `adapt` and `explain` need; first its name in older files.
 _LAZY = ("/_reserve/X", "/reserve/X")
 _CLASSES = StorableClasses()
@@ -92,7 +92,7 @@ def save(
             "search."
         )
     check_is_fitted(model)
-    given = {"notes": notes, "license": license, "scores": scores, "training": training}
+    given = dict(zip(_GIVEN, (notes, license, scores, training), strict=True))
     facts = _earlier_facts(model) | {name: v for name, v in given.items() if v is not None}
     facts = {name: _check_fact(name, value) for name, value in facts.items()}
     content, arrays = pack(model, _CLASSES)
@@ -153,26 +153,33 @@ def load(path: str | os.PathLike[str]) -> Any:
     return model
 
 
+@dataclass(frozen=True)
+class PathEncoder:
+    """Encode paths of pictures, or texts, as in training; the encoder is loaded at first use."""
+
+    spec: Mapping[str, Any]  # name, revision and dimension of the encoder
+
+    def __call__(self, paths: Any) -> Any:
+        """Return features of pictures (one, a list, a folder, an archive, a table) or of texts.
+
+        Texts are a list of them, or the path of a file.
+        """
+        is_text = self.spec.get("kind") == "text"
+        encoder: Any = _CLASSES["TextEncoder" if is_text else "ImageEncoder"]
+        with reword(StorageError, {}):  # its message says what to do
+            encoder = encoder.from_spec(dict(self.spec))
+        return encoder.transform(os.fspath(paths) if isinstance(paths, os.PathLike) else paths)
+
+
 def _accept_paths(model: Any, spec: Any) -> None:
     """Let a model of features also take paths of pictures, if its file names an encoder."""
-    first: Any = model[0] if isinstance(model, Pipeline) else model
+    first = _first_of(model)
     if isinstance(spec, Mapping) and not is_encoder(first):
-        first.path_encoder_ = PathEncoder(spec, _CLASSES)
+        first.path_encoder_ = PathEncoder(spec)
 
 
 def load_for_features(path: str | os.PathLike[str]) -> Any:
-    """Read a model, and leave out the encoder that a pipeline starts with; the facts describe it.
-
-    Parameters
-    ----------
-    path : str or path-like
-        File to read.
-
-    Returns
-    -------
-    estimator or Pipeline
-        The fitted model, which takes features.
-    """
+    """Read a model without the encoder that a pipeline starts with; the facts describe it."""
     model = load(path)
     rest = _split_encoder(model)[1]
     setattr(rest, _FACTS, getattr(model, _FACTS))
@@ -207,8 +214,7 @@ def _facts_of(path: Any, header: dict[str, Any]) -> dict[str, Any]:
                 f"{Path(path).name} must have the entry {name!r} in its header; it has none that "
                 "can be used. Save the model again."
             )
-    missing = {*_SUMMARY} - {*header["summary"]}
-    if missing or "zonkey" not in header["versions"]:
+    if _SUMMARY - {*header["summary"]} or "zonkey" not in header["versions"]:
         raise StorageError(f"{Path(path).name} has an incomplete header. Save the model again.")
     try:
         return {name: _check_fact(name, header[name]) for name in _GIVEN if name in header}
@@ -237,9 +243,13 @@ def _check_fact(name: str, value: Any) -> Any:
     return plain
 
 
+def _first_of(model: Any) -> Any:
+    return model[0] if isinstance(model, Pipeline) else model
+
+
 def _last_of(model: Any) -> Any:
     """Return the classifier of a pipeline."""
-    return model.steps[-1][1] if isinstance(model, Pipeline) else model
+    return model[-1] if isinstance(model, Pipeline) else model
 
 
 def _is_classifier(model: Any) -> bool:
@@ -248,8 +258,8 @@ def _is_classifier(model: Any) -> bool:
 
 def _split_encoder(model: Any) -> tuple[Any, Any]:
     """Return the encoder that a pipeline starts with, None if it does not, and the rest."""
-    if isinstance(model, Pipeline) and is_encoder(model.steps[0][1]):
-        return model.steps[0][1], model[1:]
+    if isinstance(model, Pipeline) and is_encoder(model[0]):
+        return model[0], model[1:]
     return None, model
 
 
@@ -279,7 +289,7 @@ def _summary(model: Any) -> dict[str, Any]:
     candidates = getattr(last, "candidates", "all")
     return {
         "estimator": " > ".join(type(step).__name__ for _, step in steps),
-        "n_features": int(_n_features(model)),
+        "n_features": int(_first_of(_split_encoder(model)[1]).n_features_in_),
         "n_dimensions": None if known is None else known.n_dimensions,
         "n_seen": len(seen),
         "n_unseen": len(unseen),
@@ -291,13 +301,6 @@ def _summary(model: Any) -> dict[str, Any]:
         "scores": {} if np.isnan(score) else {"accuracy on held-out classes": float(score)},
         "training": _training(last),
     }
-
-
-def _n_features(model: Any) -> int:
-    """Return the number of features that a model or pipeline takes."""
-    rest = _split_encoder(model)[1]
-    first = rest[0] if isinstance(rest, Pipeline) else rest
-    return first.n_features_in_
 
 
 def _list_chosen(last: Any) -> dict[str, Any]:

@@ -17,28 +17,13 @@ class BottomK:
 
     Classes, priorities and ties are on the host, sorted by class and then by priority, so that one
     sort serves all classes. The samples may fill most of the memory, so they are never copied as a
-    whole unless a copy shares them.
-
-    Parameters
-    ----------
-    sizes : ndarray of int
-        Number of samples that each class may keep.
-    n_ties : int
-        Number of columns that break ties of the priority, so that the order of arrival never does.
-        The last counts most.
-
-    Attributes
-    ----------
-    codes, priorities : ndarray of shape (n,)
-        Class and priority of each sample.
-    ties : ndarray of shape (n, n_ties)
-        What breaks ties.
-    limits : ndarray
-        For each class, no sample with a priority below it has been lost.
+    whole unless a copy shares them. Columns of ties, the last of which counts most, break ties of
+    the priority, so that the order of arrival never does.
     """
 
     def __init__(self, sizes: np.ndarray, n_ties: int) -> None:
         self.sizes = sizes
+        # For each class, no sample with a priority below its limit has been lost.
         self.limits = np.full(len(sizes), NO_LIMIT)
         self.codes = self.priorities = np.zeros(0, np.int64)
         self.ties = np.zeros((0, n_ties))
@@ -108,8 +93,9 @@ class BottomK:
             if len(free):
                 self._resize(len(self._slots))
             self._slots = np.arange(len(self._slots))
-        elif self._store is not None and not self._is_in_order():
-            self._write(self._slots, self._store, self._slots[:0])
+        elif self._store is not None:
+            if not np.array_equal(self._slots, np.arange(self._store.shape[0])):
+                self._write(self._slots, self._store, self._slots[:0])
             self._slots = np.arange(len(self._slots))
         return self._store
 
@@ -189,9 +175,6 @@ class BottomK:
             few = slice(start, start + _COPIED)
             self._store[free[few]] = X[sources[few]]
         return kept, free
-
-    def _is_in_order(self) -> bool:
-        return np.array_equal(self._slots, np.arange(self._store.shape[0]))
 
     def _own(self, kept: np.ndarray | None = None) -> None:
         """Copy what is kept of a store that is shared."""

@@ -32,12 +32,7 @@ _LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 
 
 class DaskChunks(Chunked):
-    """Chunks of a Dask array or data frame.
-
-    A reduction adds each chunk in a separate task; a tree of further tasks, of a fixed form,
-    merges them. The result does not depend on where or in which order tasks run, and any task can
-    be run again.
-    """
+    """Chunks of a Dask array or data frame."""
 
     def __init__(self, X: Any, y: Any, names: tuple[str, ...] | None) -> None:
         self._X = X
@@ -357,12 +352,9 @@ def _clarify_error(X: Any) -> Iterator[None]:
             raise
         rows = np.nanmax([0, *X.chunks[0]])
         n = f"{max(1, int(rows) // 4)}" if rows else "n"
-        what = f"{_count_ended(error)} workers ended on one" if is_killed else f"got: {error}"
+        n_ended = getattr(error, "allowed_failures", 0) + 1
+        what = f"{n_ended} workers ended on one" if is_killed else f"got: {error}"
         raise MemoryError(
             f"A chunk and its sums must fit into the memory of a worker; {what}. Pass smaller "
             f"chunks, for example X.rechunk({{0: {n}}}), or give workers more memory."
         ) from None
-
-
-def _count_ended(error: Any) -> int:
-    return error.allowed_failures + 1

@@ -62,34 +62,16 @@ class Reduction(Protocol):
 class ClassSums:
     """Sums over the samples of each class, in float64: a `Reduction`.
 
-    Labels come with the chunks, or are given; then the codes of `add` refer to them.
+    Sorted labels come with the chunks, or are given; then the codes of `add` refer to them.
 
-    Parameters
-    ----------
-    labels : ndarray, default=None
-        Sorted labels.
-    scatter : bool, default=False
-        Whether to sum the products of features too.
-    shift : tuple of (labels, matrix), default=None
-        A vector per class to subtract from its samples in sums and scatter. If it is near the mean
-        of the class, the scatter within classes keeps its digits where classes are far apart.
-
-    Attributes
-    ----------
-    labels : ndarray of shape (m,)
-        Classes so far, sorted.
-    counts : ndarray of shape (m,)
-        Numbers of samples, or sums of their weights.
-    squares : ndarray of shape (m,)
-        Sums of squared lengths, without the shift.
-    sums : array of shape (m, d)
-        Sums of the samples less the shift.
-    scatter : array of shape (d, d) or None
-        Sum of the products of features, less the shift.
+    A `shift` is a vector per class to subtract from its samples in sums and scatter. If it is near
+    the mean of the class, the scatter within classes keeps its digits where classes are far apart.
     """
 
-    sums: Any
-    scatter: Any
+    counts: np.ndarray  # numbers of samples, or sums of their weights
+    squares: np.ndarray  # sums of squared lengths, without the shift
+    sums: Any  # of the samples less the shift, (classes, features)
+    scatter: Any  # sum of the products of features, less the shift; None if not wanted
 
     def __init__(
         self,

@@ -229,19 +229,13 @@ class _FileRows:
         return rows if is_same else _copy_rows(X, start, stop)
 
     def _read(self, start: int, stop: int) -> np.ndarray:
-        rows = np.empty((stop - start, self._width), self._dtype)
-        with self._path.open("rb", buffering=0) as file:
-            file.seek(self._offset + start * self._width * self._dtype.itemsize)
-            view = memoryview(cast(Any, rows.reshape(-1).view(np.uint8)))
-            while len(view):
-                n = file.readinto(view)
-                if not n:
-                    raise ValueError(
-                        f"{self._path} must be whole; it ends before row {stop}. Save the features "
-                        "again."
-                    )
-                view = view[n:]
-        return rows
+        n, first = (stop - start) * self._width, start * self._width * self._dtype.itemsize
+        values = np.fromfile(self._path, self._dtype, n, offset=self._offset + first)
+        if len(values) < n:
+            raise ValueError(
+                f"{self._path} must be whole; it ends before row {stop}. Save the features again."
+            )
+        return values.reshape(stop - start, self._width)
 
 
 def make_reread_error() -> ValueError:
