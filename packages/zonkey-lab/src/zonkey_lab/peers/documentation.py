@@ -24,7 +24,7 @@ def inherit_documentation(kind: type, bases: Iterable[type]) -> None:
         for base in bases:
             found = {**found, **{k: v for k, v in _entries_of(base, title) if k not in found}}
         order = signature(kind).parameters
-        if title == "Parameters" and ("__init__" in vars(kind) or {*found} <= {*order}):
+        if title == "Parameters":
             found = {name: found[name] for name in order if name in found}
         section = re.search(_SECTION.format(title=title), text, re.MULTILINE)
         if section:

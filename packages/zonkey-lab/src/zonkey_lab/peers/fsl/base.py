@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 from typing import Any, Self, TypeVar
@@ -25,7 +25,7 @@ from zonkey.inference.predict import ScoresMixin
 from zonkey.labels import as_labels, check_count, format_labels, format_value
 from zonkey.samples import sample_blocks
 
-from ..base import CheckedMixin, sort_samples, unit_rows
+from ..base import CheckedMixin, learned, sort_samples, unit_rows
 
 _MOST_KEPT = 64  # results of learning from base samples: a search and its folds reuse them
 
@@ -252,9 +252,9 @@ class FewShotPeer(CheckedMixin, ScoresMixin, BaseEstimator):
         Number of features.
     """
 
-    base: BaseSamples | None
+    base: BaseSamples | None = field(default=None, kw_only=False)
 
-    __zonkey_fields__ = ("classes_",)
+    classes_: Any = learned()
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn novel classes from a support set.

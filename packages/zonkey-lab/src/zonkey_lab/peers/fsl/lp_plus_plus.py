@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from zonkey.parameters import Constraint, Count, Interval
+from zonkey.parameters import Count, Interval
 
-from ..base import class_means
-from .base import BaseSamples, FewShotPeer, Support, center_of, center_rows
-from .texts import text_classifier
+from ..base import class_means, learned, parameter
+from .base import FewShotPeer, Support, center_of, center_rows
+from .texts import TextMixin, text_classifier
 
 _CYCLE = 10  # steps of the visual prototypes before one of the multipliers
 
 
-class LPPlusPlus(FewShotPeer):
+class LPPlusPlus(FewShotPeer, TextMixin):
     """Linear probe whose class weights are w_k + alpha_k t_k, with texts t_k.
 
     Of n support samples f_i with labels y_i, all of unit length, visual prototypes w_k and
@@ -85,30 +85,13 @@ class LPPlusPlus(FewShotPeer):
     array(['cat', 'owl'], dtype='<U3')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "text_scale": Interval(0),
-        "n_steps": Count(),
-    }
+    text_scale: float = parameter(default=25.0, within=Interval(0))
+    n_steps: int = parameter(default=30, within=Count())
 
-    coef_: np.ndarray
-    alpha_: np.ndarray
-    loss_: float
-    _center: np.ndarray
-
-    __zonkey_fields__ = ("coef_", "alpha_", "loss_", "_center")
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        base: BaseSamples | None = None,
-        *,
-        text_scale: float = 25.0,
-        n_steps: int = 30,
-    ) -> None:
-        self.prototypes = prototypes
-        self.base = base
-        self.text_scale = text_scale
-        self.n_steps = n_steps
+    coef_: np.ndarray = learned()
+    alpha_: np.ndarray = learned()
+    loss_: float = learned()
+    _center: np.ndarray = learned()
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype, center = support.X.dtype, center_of(support)

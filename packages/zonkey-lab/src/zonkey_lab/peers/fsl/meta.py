@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from zonkey.hold_out import draw_classes
-from zonkey.parameters import Constraint, Count
+from zonkey.parameters import Count
 
-from ..base import TrainedMixin, identify_training, load_torch
+from ..base import TrainedMixin, identify_training, learned, load_torch, parameter
 from ..networks import NetworkLearner, fast_products, to_array
-from ..training import History, Training, batches
+from ..training import History, batches
 from .base import BaseSamples, FewShotPeer, Support, center_rows
 
 _HELD_OUT = 0.2  # share of the base classes that decides when to stop, without validation classes
@@ -165,7 +165,7 @@ class EpisodeLearner(NetworkLearner):
 
 
 class MetaPeer(TrainedMixin, FewShotPeer):
-    """A system that is trained on episodes of base classes; it adds `_learner` and `_adapted`.
+    """A system that is trained on episodes of base classes; it adds `_learner` and `_adapt`.
 
     With validation classes (`BaseSamples.validation`) the state that is best on them is kept, which
     may be that before training: some systems begin at nearest class means.
@@ -177,6 +177,9 @@ class MetaPeer(TrainedMixin, FewShotPeer):
     base : BaseSamples, default=None
         Samples of base classes, from which episodes are drawn. None: they are drawn from the
         support set, with half of its shots, so that it needs two samples per class.
+    n_way : int or None, default=None
+        Number of classes in an episode of base classes, or all of them if there are fewer. None:
+        the number of classes of the support set, at most 60.
     n_shot : int or None, default=None
         Number of support samples per class in an episode. None: the number of samples in the
         smallest class of the support set, as in the publication.
@@ -198,37 +201,18 @@ class MetaPeer(TrainedMixin, FewShotPeer):
     uses_torch = True
     _least_iter = 0  # the initial state may be the best one
 
-    weights_: dict[str, np.ndarray]
-    episode_sizes: EpisodeSizes  # during a fit
-    _center: np.ndarray
+    n_way: int | None = parameter(default=None, within=Count(2, (None,)))
+    n_shot: int | None = parameter(default=None, within=Count(1, (None,)))
+    n_query: int = parameter(default=15, within=Count())
+    n_episodes: int = parameter(default=100, within=Count())
 
-    __zonkey_fields__ = ("weights_", "_center", "n_iter_", "loss_curve_", "validation_scores_")
+    weights_: dict[str, np.ndarray] = learned()
+    episode_sizes: EpisodeSizes = field(init=False)  # during a fit
+    _center: np.ndarray = learned()
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "n_way": Count(2, (None,)),
-        "n_shot": Count(1, (None,)),
-        "n_query": Count(),
-        "n_episodes": Count(),
-    }
-
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        n_way: int | None = None,
-        n_shot: int | None = None,
-        n_query: int = 15,
-        n_episodes: int = 100,
-        training: Training | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.base = base
-        self.n_way = n_way
-        self.n_shot = n_shot
-        self.n_query = n_query
-        self.n_episodes = n_episodes
-        self.training = training
-        self.random_state = random_state
+    n_iter_: int = learned()
+    loss_curve_: list[float] = learned()
+    validation_scores_: list[float] = learned()
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         """Return the networks before training."""

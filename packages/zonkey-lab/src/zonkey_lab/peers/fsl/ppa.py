@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import Any
 
 import numpy as np
 
-from zonkey.parameters import Constraint, Interval
+from zonkey.parameters import Interval
 
-from ..base import class_means, load_torch, unit_rows
+from ..base import class_means, learned, load_torch, parameter, unit_rows
 from ..networks import apply_layers, arrays_of, seed_networks, zero_layers
 from ..training import Training, batches
 from .base import BaseSamples, Support
@@ -89,33 +90,18 @@ class PPA(MetaPeer):
     1.0
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "weight_decay": Interval(0),
-        "mean_weight": Interval(0, 1),
-    }
+    mean_weight: float = parameter(default=0.5, within=Interval(0, 1))
+    weight_decay: float = parameter(default=5e-4, within=Interval(0))
+
     # Training is on all base classes; episodes only decide when to stop.
-    n_way, n_shot, n_query, n_episodes = None, None, _JUDGED_BY.n_query, 1
+    n_way: int | None = field(default=None, init=False)
+    n_shot: int | None = field(default=None, init=False)
+    n_query: int = field(default=_JUDGED_BY.n_query, init=False)
+    n_episodes: int = field(default=1, init=False)
 
-    coef_: np.ndarray
-
-    __zonkey_fields__ = ("coef_",)
+    coef_: np.ndarray = learned()
 
     _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=3e-4)
-
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        mean_weight: float = 0.5,
-        weight_decay: float = 5e-4,
-        training: Training | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.base = base
-        self.mean_weight = mean_weight
-        self.weight_decay = weight_decay
-        self.training = training
-        self.random_state = random_state
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _PPALearner(*load_torch(self), base, self)

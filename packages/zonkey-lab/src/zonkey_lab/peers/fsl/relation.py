@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from zonkey.parameters import Constraint, Count
+from zonkey.parameters import Count
 
-from ..base import class_means, load_torch
+from ..base import class_means, learned, load_torch, parameter
 from ..networks import arrays_of, layers, seed_networks
 from ..training import Training
 from .base import BaseSamples, Support
@@ -89,34 +89,11 @@ class RelationNetwork(MetaPeer):
     1.0
     """
 
-    centers_: np.ndarray
+    n_hidden: int = parameter(default=1024, within=Count())
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {"n_hidden": Count()}
-
-    __zonkey_fields__ = ("centers_",)
+    centers_: np.ndarray = learned()
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
-
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        n_hidden: int = 1024,
-        n_way: int | None = None,
-        n_shot: int | None = None,
-        n_query: int = 15,
-        n_episodes: int = 100,
-        training: Training | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.base = base
-        self.n_hidden = n_hidden
-        self.n_way = n_way
-        self.n_shot = n_shot
-        self.n_query = n_query
-        self.n_episodes = n_episodes
-        self.training = training
-        self.random_state = random_state
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _RelationLearner(*load_torch(self), base, self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,18 @@ from sklearn.linear_model import RidgeCV
 from zonkey.hashing import hash_object
 from zonkey.prototypes import Prototypes
 
-from ..base import class_means, unit_rows
+from ..base import CheckedMixin, class_means, unit_rows
 from .base import BaseSamples, Support, center_rows
 
 _RIDGES = 10.0 ** np.arange(-3, 4)  # in units of the mean squared length of centered prototypes
 LOGIT_SCALE = 100.0  # of cosines between samples and texts, as in CLIP
 _LEAST_CLASSES = 2  # least number of base classes with prototypes to learn a regression
+
+
+class TextMixin(CheckedMixin):
+    """The parameter of systems with texts, before those of `FewShotPeer`."""
+
+    prototypes: Any = field(default=None, kw_only=False)
 
 
 def text_classifier(prototypes: Any, support: Support) -> np.ndarray:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from zonkey.parameters import Constraint, Interval
+from zonkey.parameters import Interval
 
-from .base import BaseSamples, FewShotPeer, Support, center_of, center_rows
-from .texts import LOGIT_SCALE, text_classifier
+from ..base import learned, parameter
+from .base import FewShotPeer, Support, center_of, center_rows
+from .texts import LOGIT_SCALE, TextMixin, text_classifier
 
 
-class TipAdapter(FewShotPeer):
+class TipAdapter(FewShotPeer, TextMixin):
     """Cache of support samples, plus a classifier from texts; nothing is trained.
 
     With samples x and support samples f_i of unit length, and texts t_k of the classes k, the
@@ -77,26 +78,12 @@ class TipAdapter(FewShotPeer):
     array(['cat', 'owl'], dtype='<U3')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {"alpha": Interval(0), "beta": Interval(0)}
+    alpha: float = parameter(default=300.0, within=Interval(0))
+    beta: float = parameter(default=3.0, within=Interval(0))
 
-    keys_: np.ndarray
-    texts_: np.ndarray
-    _cache: dict[str, Any]
-
-    __zonkey_fields__ = ("keys_", "texts_", "_cache")
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        base: BaseSamples | None = None,
-        *,
-        alpha: float = 300.0,
-        beta: float = 3.0,
-    ) -> None:
-        self.prototypes = prototypes
-        self.base = base
-        self.alpha = alpha
-        self.beta = beta
+    keys_: np.ndarray = learned()
+    texts_: np.ndarray = learned()
+    _cache: dict[str, Any] = learned()
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype, center = support.X.dtype, center_of(support)

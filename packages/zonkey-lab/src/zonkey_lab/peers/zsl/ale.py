@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..base import learned
 from ..training import Training
 from .bilinear import BilinearPeer
 
@@ -34,8 +35,6 @@ class ALE(BilinearPeer):
         squared lengths of features and prototypes, constant as in the publication, and chosen on
         held-out classes of CUB, where more epochs hardly change the accuracy. The publication takes
         one sample per step; a batch is much faster and as accurate.
-    random_state : int, RandomState or None, default=None
-        Seed of the order of samples and of the choice of held-out classes.
 
     Attributes
     ----------
@@ -65,7 +64,7 @@ class ALE(BilinearPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    __zonkey_fields__ = ("projection_",)
+    projection_: np.ndarray = learned()
 
     _own = Training(max_iter=15, n_iter_no_change=5, batch_size=32, learning_rate=10.0)
 

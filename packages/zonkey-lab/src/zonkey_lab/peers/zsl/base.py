@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -24,10 +24,19 @@ from zonkey.hold_out import draw_classes
 from zonkey.inference.projection import NearestPrototypeMixin
 from zonkey.labels import as_labels
 from zonkey.metrics import per_class_accuracy
-from zonkey.parameters import Constraint, Interval, is_auto
+from zonkey.parameters import Interval, is_auto
 from zonkey.prototypes import Prototypes
 
-from ..base import CheckedMixin, TrainedMixin, class_means, convert_dtype, load_torch, sort_samples
+from ..base import (
+    CheckedMixin,
+    TrainedMixin,
+    class_means,
+    convert_dtype,
+    learned,
+    load_torch,
+    parameter,
+    sort_samples,
+)
 from ..networks import fast_products
 from ..training import History, Learner
 
@@ -70,14 +79,9 @@ class Peer(CheckedMixin, NearestPrototypeMixin, BaseEstimator):
         Number of features.
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {"seen_penalty": Interval(also=("auto",))}
-
-    def __init__(
-        self, prototypes: Any = None, *, candidates: Any = "unseen", seen_penalty: Any = 0.0
-    ) -> None:
-        self.prototypes = prototypes
-        self.candidates = candidates
-        self.seen_penalty = seen_penalty
+    prototypes: Any = field(default=None, kw_only=False)
+    candidates: Any = "unseen"
+    seen_penalty: Any = parameter(default=0.0, within=Interval(also=("auto",)))
 
     def _penalty(self, X: Any, labels: Any) -> float:
         """Return the penalty of seen classes, before the model is learned: it may be refused."""
@@ -224,7 +228,9 @@ class TrainedPeer(TrainedMixin, SamplePeer):
         Accuracy on held-out classes after each epoch of the first training; empty without one.
     """
 
-    __zonkey_fields__ = ("n_iter_", "loss_curve_", "validation_scores_")
+    n_iter_: int = learned()
+    loss_curve_: list[float] = learned()
+    validation_scores_: list[float] = learned()
 
     def _learner(self, task: PeerTask) -> ZeroShotLearner:
         """Return the model before training. `task.X` is float32."""
@@ -262,13 +268,11 @@ class NetworkPeer(TrainedPeer):
 
     uses_torch = True
 
-    weights_: dict[str, np.ndarray]
+    weights_: dict[str, np.ndarray] = learned()
 
     # A peer that maps prototypes to features, or samples to semantics, overrides it.
     project = refuse_method("This system maps no prototype to the feature space.")
     embed = refuse_method("This system maps no sample to the semantic space.")
-
-    __zonkey_fields__ = ("weights_",)
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         with fast_products(*load_torch(self)):

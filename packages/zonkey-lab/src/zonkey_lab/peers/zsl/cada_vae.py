@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zonkey.parameters import Constraint, Count, Interval
+from zonkey.parameters import Count, Interval
 
-from ..base import load_torch
+from ..base import load_torch, parameter
 from ..networks import apply_layers, layers, part_of, seed_networks
 from ..training import Training
 from .base import PeerTask
@@ -163,8 +163,6 @@ class CADAVAE(GenerativePeer):
         of 1.5e-4; on held-out classes of CUB, 30 epochs were better, on held-out emoji, with few
         steps per epoch, 100 were better than 50. Before the weights have grown, the latent spaces
         are not aligned, so training does not stop early, as in the publication.
-    random_state : int, RandomState or None, default=None
-        Seed of initial weights, batches, noise and held-out classes.
 
     Attributes
     ----------
@@ -197,41 +195,17 @@ class CADAVAE(GenerativePeer):
     True
     """
 
+    beta: float = parameter(default=0.25, within=Interval(0))
+    gamma: float = parameter(default=2.37, within=Interval(0))
+    delta: float = parameter(default=8.13, within=Interval(0))
+    n_latent: int = parameter(default=64, within=Count())
+    n_hidden: int = parameter(default=1560, within=Count())
+    n_synthetic: int = parameter(default=400, within=Count())
+
     _kind = _CADAVAELearner
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "beta": Interval(0),
-        "gamma": Interval(0),
-        "delta": Interval(0),
-        "n_latent": Count(),
-    }
     _seen_share = 0.5
 
     _own = Training(max_iter=30, n_iter_no_change=None, batch_size=256, learning_rate=1e-3)
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        beta: float = 0.25,
-        gamma: float = 2.37,
-        delta: float = 8.13,
-        n_latent: int = 64,
-        n_hidden: int = 1560,
-        n_synthetic: int = 400,
-        training: Training | None = None,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.beta = beta
-        self.gamma = gamma
-        self.delta = delta
-        self.n_latent = n_latent
-        self.n_hidden = n_hidden
-        self.n_synthetic = n_synthetic
-        self.training = training
-        self.random_state = random_state
 
     def _learner(self, task: PeerTask) -> _CADAVAELearner:
         return _CADAVAELearner(*load_torch(self), task, self)

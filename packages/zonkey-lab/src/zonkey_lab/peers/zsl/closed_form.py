@@ -20,6 +20,7 @@ from zonkey.labels import as_labels, warn_user
 from zonkey.parameters import is_auto
 from zonkey.prototypes import Prototypes
 
+from ..base import learned
 from .base import Peer
 
 
@@ -36,7 +37,7 @@ class ClosedFormPeer(Peer):
 
     _needs_scatter: ClassVar[bool] = True
 
-    __zonkey_fields__ = ("projection_",)
+    projection_: np.ndarray = learned()
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from labeled samples of the seen classes.

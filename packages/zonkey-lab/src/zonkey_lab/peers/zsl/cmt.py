@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores
-from zonkey.parameters import Constraint, Count
+from zonkey.parameters import Count
 from zonkey.prototypes import Prototypes
 from zonkey.streaming.accept import accept_chunks
 
-from ..base import load_torch
+from ..base import load_torch, parameter
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
 from ..training import Training
 from .base import NetworkPeer, PeerTask, ZeroShotLearner
@@ -46,8 +46,6 @@ class CMT(NetworkPeer):
     training : Training, default=None
         How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
         `batch_size` is 256 and `learning_rate` 1e-3. The publication has no batches.
-    random_state : int, RandomState or None, default=None
-        Seed of initial weights, of the order of samples and of the choice of held-out classes.
 
     Attributes
     ----------
@@ -77,24 +75,9 @@ class CMT(NetworkPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {"n_hidden": Count()}
+    n_hidden: int = parameter(default=512, within=Count())
 
     _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=1e-3)
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        n_hidden: int = 512,
-        training: Training | None = None,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.n_hidden = n_hidden
-        self.training = training
-        self.random_state = random_state
 
     def _learner(self, task: PeerTask) -> ZeroShotLearner:
         return _CMTLearner(self, task)

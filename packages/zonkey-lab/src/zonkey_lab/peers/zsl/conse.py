@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.arrays import Array, softmax
 from zonkey.inference.scorer import LinearScores
-from zonkey.parameters import Constraint, Count, Interval
+from zonkey.parameters import Count, Interval
 from zonkey.prototypes import Prototypes
 
-from ..base import unit_rows
+from ..base import learned, parameter, unit_rows
 from ..convex import linear_classifiers, softmax_loss
 from .base import PeerTask, SamplePeer, refuse_method
 
@@ -68,33 +68,16 @@ class ConSE(SamplePeer):
     array([[0.71, 0.71, 1.  ]])
     """
 
+    n_top: int = parameter(default=10, within=Count())
+    ridge: float = parameter(default=0.3, within=Interval(0, open_below=True))
+
     _compares_distances = False
     project = refuse_method("Classifiers of seen classes map no prototype to the feature space.")
 
-    classifiers_: np.ndarray
-    intercepts_: np.ndarray
-    _seen_matrix: np.ndarray
-    _n_top: int
-
-    __zonkey_fields__ = ("classifiers_", "intercepts_", "_seen_matrix", "_n_top")
-
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "n_top": Count(),
-        "ridge": Interval(0, open_below=True),
-    }
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        n_top: int = 10,
-        ridge: float = 0.3,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.n_top = n_top
-        self.ridge = ridge
+    classifiers_: np.ndarray = learned()
+    intercepts_: np.ndarray = learned()
+    _seen_matrix: np.ndarray = learned()
+    _n_top: int = learned()
 
     def embed(self, X: Any) -> Array:
         """Map samples to the semantic space.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import numpy as np
 
-from zonkey.parameters import Constraint, Interval
+from zonkey.parameters import Interval
 
+from ..base import learned, parameter
 from ..training import Training
 from .bilinear import BilinearPeer
 
@@ -39,8 +40,6 @@ class DeViSE(BilinearPeer):
         on held-out classes of CUB, with 80 to 100 others, where more epochs hardly change the
         accuracy; with many more classes take less. The publication takes one sample per step; a
         batch is much faster and as accurate.
-    random_state : int, RandomState or None, default=None
-        Seed of the order of samples and of the choice of held-out classes.
 
     Attributes
     ----------
@@ -67,27 +66,8 @@ class DeViSE(BilinearPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    __zonkey_fields__ = ("projection_",)
+    margin: float = parameter(default=0.1, within=Interval(0, open_below=True))
+
+    projection_: np.ndarray = learned()
 
     _own = Training(max_iter=15, n_iter_no_change=5, batch_size=32, learning_rate=0.2)
-
-    __constraints__: ClassVar[dict[str, Constraint]] = {"margin": Interval(0, open_below=True)}
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        margin: float = 0.1,
-        training: Training | None = None,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            prototypes,
-            training=training,
-            candidates=candidates,
-            seen_penalty=seen_penalty,
-            random_state=random_state,
-        )
-        self.margin = margin

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zonkey.parameters import Constraint, Interval, Options
+from zonkey.parameters import Count, Interval, Options
 from zonkey.prototypes import Prototypes
 
-from ..base import load_torch
+from ..base import load_torch, parameter
 from ..networks import layers, seed_networks, to_array
 from ..training import Training, train
 from .ale import ALE
@@ -151,8 +151,6 @@ class FCLSWGAN(GenerativePeer):
         How it is trained. Where it says "auto": `max_iter` is 60, `n_iter_no_change` is 25,
         `batch_size` is 512 and `learning_rate` 5e-4. An epoch is one pass for the generator and
         five for the critic. The publication has batches of 64 and a learning rate of 1e-4.
-    random_state : int, RandomState or None, default=None
-        Seed of initial weights, batches, noise and held-out classes.
 
     Attributes
     ----------
@@ -185,34 +183,13 @@ class FCLSWGAN(GenerativePeer):
     True
     """
 
+    classifier: str = parameter(default="ale", within=Options(*_CLASSIFIERS))
+    cls_weight: float = parameter(default=0.01, within=Interval(0))
+    n_hidden: int = parameter(default=4096, within=Count())
+
     _kind = _FCLSWGANLearner
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "cls_weight": Interval(0),
-        "classifier": Options(*_CLASSIFIERS),
-    }
 
     _own = Training(max_iter=60, n_iter_no_change=25, batch_size=512, learning_rate=5e-4)
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        classifier: str = "ale",
-        cls_weight: float = 0.01,
-        n_hidden: int = 4096,
-        n_synthetic: int = 300,
-        training: Training | None = None,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.classifier = classifier
-        self.cls_weight = cls_weight
-        self.n_hidden = n_hidden
-        self.n_synthetic = n_synthetic
-        self.training = training
-        self.random_state = random_state
 
     def _learner(self, task: PeerTask) -> _FCLSWGANLearner:
         return _FCLSWGANLearner(*load_torch(self), task, self)
