@@ -21,7 +21,6 @@ from zonkey_lab.paper.experiments import (
     SHOT_READINGS,
     SYNTHESES,
 )
-from zonkey_lab.paper.records import problem_of
 from zonkey_lab.peers.base import class_means
 from zonkey_lab.peers.fsl import BaseSamples, SimpleShot
 from zonkey_lab.peers.fsl.base import FewShotPeer, negative_distances
@@ -352,35 +351,6 @@ def test_few_shots_are_chosen_with_as_many_episodes_as_are_tested(data, monkeypa
     options = {"grid": grid, "n_shot": 1, "n_trials": 1}
     select_few_shot(FEW_SHOT["BPL (SFSP1)"], source.load_validation(), data, **options)
     assert [model.n_episodes for model in built] == [10]
-
-
-@pytest.mark.parametrize(
-    ("protocol", "results", "problem"),
-    [
-        ("trials-1", {"queries_fixed": "no"}, "`results.queries_fixed` must be true or false"),
-        ("trials-1", {"steps": {"n": 3}}, "`results.steps` must be an object with counts"),
-        ("all-classes", {"steps": [None, None]}, "`results.steps` must be as long as"),
-        ("all-classes", {"steps": [None]}, ""),
-        ("runtime", {"n_timings": [3, 3]}, "`results.n_timings` must be as long as"),
-        ("runtime", {"n_timings": [3], "base_mb": None, "peak_mb": 0.5}, ""),
-        ("runtime", {"peak_mb": -1.0}, "`results.peak_mb` must be a number of at least 0 or null"),
-    ],
-)
-def test_records_of_few_shots_are_checked(tmp_path, protocol, results, problem):
-    from made_up_records import MadeUp
-
-    made = MadeUp(tmp_path)
-    if protocol == "runtime":
-        record = made.runtime("BPL (SFSP1)", [1])
-    elif protocol == "all-classes":
-        record = made.all_classes("NN", 0.5, [1])
-    else:
-        record = made.trials("NN", 0.5, 1)
-    assert problem_of(record) == ""
-    record["results"] |= results
-    found = problem_of(record)
-    assert found.startswith(problem)
-    assert bool(found) == bool(problem)
 
 
 def test_a_look_times_a_fit_once():

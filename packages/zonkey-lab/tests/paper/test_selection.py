@@ -148,12 +148,14 @@ def test_the_validation_view_holds_training_samples_only(data):
     np.testing.assert_array_equal(view.X, data.X_train)
 
 
-def test_sampled_points_are_distinct_points_of_the_grid():
+def test_sampled_points_are_distinct_points_of_the_grid_and_can_be_built(data):
     for model in (*ZERO_SHOT.values(), *FEW_SHOT.values()):
         if not as_dicts(model.grid):
             assert sample_grid(model.grid, 3) == model.grid
             continue
         whole = list(ParameterGrid(as_dicts(model.grid)))
+        for point in (whole[0], whole[-1]):
+            model.build(data.prototypes, 0 if model in ZERO_SHOT.values() else None, **point)
         for n_points in (1, 5, 12, len(whole), len(whole) + 1):
             points = list(ParameterGrid(as_dicts(sample_grid(model.grid, n_points))))
             assert len(points) == min(n_points, len(whole))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from by_loops import sigmoid, softmax
 from numpy.testing import assert_allclose, assert_array_equal
 from peer_cases import METRIC_LEARNING as LEARNING
 from peer_cases import metric_peers
@@ -78,15 +79,6 @@ def test_sizes_that_base_classes_have_samples_for():
 D, WAY, SHOT, QUERY = 5, 3, 2, 4
 RNG = np.random.default_rng(7)
 SMALL = {"n_way": WAY, "n_shot": SHOT, "n_query": QUERY, "device": "cpu"}
-
-
-def sigmoid(z):
-    return 1 / (1 + np.exp(-z))
-
-
-def softmax(z):
-    e = np.array([np.exp(a - max(z)) for a in z])
-    return e / sum(e)
 
 
 def embedded(weights, x):
