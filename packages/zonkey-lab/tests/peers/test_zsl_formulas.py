@@ -9,7 +9,6 @@ from by_loops import cosine, slope
 from numpy.testing import assert_allclose, assert_array_equal
 
 from zonkey import AnyShotClassifier, ZeroShotClassifier, presets
-from zonkey.files.emoji import load_emoji
 from zonkey_lab.peers import zsl
 
 RNG = np.random.default_rng(3)
@@ -238,33 +237,6 @@ def test_exemplars_do_not_need_the_scatter():
             return super()._solve(moments, dtype)
 
     assert fitted(Watched).scatter_ is False
-
-
-def test_regressions_predict_like_the_formulas_on_emoji():
-    data = load_emoji()
-    seen, unseen = np.unique(data.y_train)[::8], np.sort(data.unseen_classes)[::8]
-    train, test = np.isin(data.y_train, seen), np.isin(data.y_test_unseen, unseen)
-    X, X_new = data.X_train[train].astype(float), data.X_test_unseen[test].astype(float)
-    y = data.y_train[train]
-    code = np.searchsorted(seen, y)
-    known = data.prototypes.normalized().subset([*seen, *unseen])
-    Y_s, Y_u = (known.subset(labels).matrix for labels in (seen, unseen))
-    means = np.stack([X[code == j].mean(axis=0) for j in range(len(seen))])
-
-    def predicted(centers):
-        distances = [np.sum((centers - x) ** 2, axis=1) for x in X_new]
-        return unseen[np.argmin(distances, axis=1)]
-
-    S = Y_s[code]
-    W = np.linalg.solve(S.T @ S + 3 * np.eye(S.shape[1]), S.T @ X)
-    model = presets.rpl(known, beta=3.0).fit(X, y)
-    assert_array_equal(model.predict(X_new), predicted(Y_u @ W))
-    squared = np.array([np.sum((Y_s - y) ** 2, axis=1) for y in np.concatenate([Y_s, Y_u])])
-    gamma = 0.5 / np.median(squared[: len(seen)][np.triu_indices(len(seen), k=1)])
-    kernel = np.exp(-gamma * squared)
-    weights = np.linalg.solve(kernel[: len(seen)] + 0.1 * np.eye(len(seen)), means)
-    model = zsl.ExemplarRegression(known, gamma=0.5, ridge=0.1).fit(X, y)
-    assert_array_equal(model.predict(X_new), predicted(kernel[len(seen) :] @ weights))
 
 
 @pytest.mark.parametrize(("peer", "ridge"), [(presets.rpl, "beta"), (zsl.ESZSL, "lam")])
