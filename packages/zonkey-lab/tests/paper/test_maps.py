@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from sklearn.manifold import TSNE
-from small_data import small_dataset, small_source
+from small_data import small_dataset, use_source
 
 from zonkey_lab.paper.bench import protocols, runner
 from zonkey_lab.paper.bench.protocols import measure_map, scatter_ratios
@@ -115,10 +115,8 @@ def test_many_samples_are_thinned(mapped, monkeypatch):
 
 @pytest.mark.parametrize(("asked", "n_shown"), [(None, 4), (3, 3)])
 def test_the_bench_maps_as_many_classes_as_asked_for(tmp_path, monkeypatch, asked, n_shown):
-    monkeypatch.setattr(runner, "find_source", lambda *_: small_source())
+    use_source(monkeypatch)
     monkeypatch.setattr(protocols, "TSNE", partial(TSNE, max_iter=250))
-    for cached in (runner._load_data, runner._load_validation):
-        cached.cache_clear()
     experiment = replace(EXPERIMENTS["tsne"], models=("BPL0",))
     scale = replace(QUICK, map_classes=asked)
     *_, step = runner.run_experiments([experiment], ["small"], Records(tmp_path), scale)

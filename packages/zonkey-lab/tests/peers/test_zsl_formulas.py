@@ -117,26 +117,6 @@ def test_eszsl_minimizes_its_regularized_error(gamma, lam):
     assert_flat(objective, fitted(zsl.ESZSL, gamma=gamma, lam=lam).projection_)
 
 
-@pytest.mark.parametrize("beta", [0.2, 6.0])
-def test_rpl_is_ridge_regression_of_each_feature(beta):
-    S = np.stack([PROTOTYPES[label] for label in LABELS])
-    rows = [np.linalg.solve(S.T @ S + beta * np.eye(K), S.T @ X[:, i]) for i in range(D)]
-    model = fitted(presets.rpl, beta=beta)
-    W = model.projection_
-    assert_allclose(W, np.stack(rows), rtol=1e-9)
-    assert_allclose(model.project(PROTOTYPES), [W @ s for s in PROTOTYPES.values()], rtol=1e-9)
-    assert_scores(model, lambda x, s: closeness(x, W @ s))
-
-
-@pytest.mark.parametrize("beta", [0.2, 6.0])
-def test_rpl_minimizes_the_error_of_samples(beta):
-    def objective(W):
-        errors = [x - W @ PROTOTYPES[label] for x, label in zip(X, LABELS, strict=True)]
-        return np.sum(np.square(errors)) + beta * np.sum(W**2)
-
-    assert_flat(objective, fitted(presets.rpl, beta=beta).projection_)
-
-
 def median_squared_distance():
     pairs = [(a, b) for i, a in enumerate(SEEN) for b in SEEN[:i]]
     return np.median([np.sum((PROTOTYPES[a] - PROTOTYPES[b]) ** 2) for a, b in pairs])
