@@ -280,6 +280,7 @@ def test_times_are_from_base_samples_to_the_fitted_model(data, monkeypatch):
     found = protocols.measure_runtime(data, "BPL (SFSP1)", {}, 0, most_shots=2, n_timings=3)
     assert found["n_timings"] == [1, 1]
     assert found["peak_mb"] is None
+    assert QUICK.options("runtime") == {"most_shots": 3, "n_timings": 1}
 
 
 def test_memory_is_that_of_what_must_be_stored(data):
@@ -351,7 +352,3 @@ def test_few_shots_are_chosen_with_as_many_episodes_as_are_tested(data, monkeypa
     options = {"grid": grid, "n_shot": 1, "n_trials": 1}
     select_few_shot(FEW_SHOT["BPL (SFSP1)"], source.load_validation(), data, **options)
     assert [model.n_episodes for model in built] == [10]
-
-
-def test_a_look_times_a_fit_once():
-    assert QUICK.options("runtime") == {"most_shots": 3, "n_timings": 1}

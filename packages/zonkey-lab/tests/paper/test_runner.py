@@ -27,7 +27,6 @@ from zonkey_lab.paper.bench.sources import validation_view
 from zonkey_lab.paper.experiments import EXPERIMENTS, RANDOM, TORCH_PEERS, Scale
 from zonkey_lab.paper.printed import PRINTED, find_printed
 from zonkey_lab.paper.records import Records, unpack
-from zonkey_lab.peers.zsl import ESZSL
 
 SCALE = Scale(
     n_seeds=2, n_folds=2, n_points=2, n_trials=3, n_selection_trials=2, n_repeats=2, most_shots=2,
@@ -114,6 +113,8 @@ def test_every_experiment_runs(everything):
         assert record["data"]["sha256"] == small_dataset().sha256
         assert record["seconds"] >= 0
         assert record["peak_memory_mb"] > 0
+        names = {name for name in record["results"] if name.endswith("_unlabeled")}
+        assert bool(names) == record["protocol"].startswith("unlabeled")
     assert run(folder, *experiments, scale=ONE_SEED) == []
 
 
@@ -177,12 +178,6 @@ def test_processes_share_the_points_of_a_single_search_without_its_warnings(tmp_
     ]
     assert len(together[0]["points"]) == 6
     assert "ConvergenceWarning" not in capfd.readouterr().err
-
-
-def test_figures_with_unlabeled_samples_are_in_records_of_their_own(everything):
-    for record in Records(everything[0]):
-        names = {name for name in record["results"] if name.endswith("_unlabeled")}
-        assert bool(names) == record["protocol"].startswith("unlabeled")
 
 
 def test_figures_are_those_of_the_predictions(everything):
@@ -288,26 +283,16 @@ def test_an_error_of_the_program_stops_a_run(tmp_path, monkeypatch):
         run(tmp_path, replace(EXPERIMENTS["tsne"], models=("FPL",)))
 
 
-class Trained(ESZSL):
-    """A peer with a seed and a device."""
-
-    def __init__(self, prototypes=None, *, device="auto", random_state=None):
-        super().__init__(prototypes)
-        self.device = device
-        self.random_state = random_state
-
-
 def test_models_are_built_for_the_seed_and_the_device_of_the_run():
     known = small_dataset().prototypes
-    model = ZeroShotModel({}, {}, classifier=Trained)
-    assert model.build(known, 7)[-1].device == "auto"
+    assert ZERO_SHOT["CMT"].build(known, 7)[-1].schedule.device == "auto"
     token = DEVICE.set("cuda")
     try:
-        built = model.build(known, 7)[-1]
+        built = ZERO_SHOT["CMT"].build(known, 7)[-1]
         other = ZERO_SHOT["ESZSL"].build(known, 7)[-1]
     finally:
         DEVICE.reset(token)
-    assert (built.device, built.random_state) == ("cuda", 7)
+    assert (built.schedule.device, built.random_state) == ("cuda", 7)
     assert not hasattr(other, "device")
 
 

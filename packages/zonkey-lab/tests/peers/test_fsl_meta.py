@@ -7,12 +7,11 @@ import pytest
 import torch
 from by_loops import relu, sigmoid, slope_in_place
 from numpy.testing import assert_allclose, assert_array_equal
-from peer_cases import meta_peers
+from peer_cases import BASE, P, meta_peers
 from refusals import refused
 from sklearn.base import clone
 from trained import made, nest
 
-from zonkey.testing import shots_problem
 from zonkey_lab import protocols
 from zonkey_lab.peers.fsl import (
     MAML,
@@ -28,8 +27,6 @@ from zonkey_lab.peers.fsl.meta import EpisodeSizes
 
 # The networks are meta_peers: threads would wait for each other for longer than they work.
 
-P = shots_problem()
-BASE = BaseSamples(P.X_base, P.y_base)
 FEW = {"n_query": 4, "n_episodes": 6, "max_iter": 2, "n_iter_no_change": None, "device": "cpu"}
 
 

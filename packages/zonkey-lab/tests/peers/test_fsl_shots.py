@@ -7,10 +7,9 @@ import pytest
 import torch
 from by_loops import forward, relu, same, softmax, unit
 from numpy.testing import assert_allclose, assert_array_equal
-from peer_cases import SHOTS, TINY
+from peer_cases import BASE, SHOTS, TINY, P
 from trained import made
 
-from zonkey.testing import shots_problem
 from zonkey_lab.peers.fsl import LSL, MAPSSVM, PPA, BaseSamples, SimpleShot
 from zonkey_lab.peers.fsl.lsl import (
     _Generator,
@@ -24,8 +23,6 @@ from zonkey_lab.peers.fsl.map_ssvm import hinge
 from zonkey_lab.peers.fsl.ppa import halves
 from zonkey_lab.peers.networks import arrays_of
 
-P = shots_problem()
-BASE = BaseSamples(P.X_base, P.y_base)
 CPU = {"device": "cpu"}
 ALL_EPOCHS = {"n_iter_no_change": None, **CPU}
 each_trained = pytest.mark.parametrize("peer", SHOTS, ids=lambda peer: type(peer).__name__)

@@ -6,18 +6,15 @@ import numpy as np
 import pytest
 from by_loops import cosine, slope, softmax, unit
 from numpy.testing import assert_allclose, assert_array_equal
-from peer_cases import TRANSDUCTIVE
+from peer_cases import BASE, TRANSDUCTIVE, P
 
 import zonkey
-from zonkey.testing import shots_problem
-from zonkey_lab.peers.fsl import BDCSPN, PTMAP, TIM, BaseSamples, LaplacianShot
+from zonkey_lab.peers.fsl import BDCSPN, PTMAP, TIM, LaplacianShot
 from zonkey_lab.peers.fsl.laplacian_shot import smooth
 from zonkey_lab.peers.fsl.pt_map import transport
 from zonkey_lab.peers.fsl.tim import Information, descend
 from zonkey_lab.protocols import n_way_k_shot
 
-P = shots_problem()
-BASE = BaseSamples(P.X_base, P.y_base)
 each_peer = pytest.mark.parametrize("peer", TRANSDUCTIVE, ids=str)
 
 

@@ -200,23 +200,10 @@ class BaseSamples:
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """The support set of a fit, class by class, in an order that depends on values only.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-    codes : ndarray of shape (n,)
-        Position of the class of each sample in `classes`.
-    classes : ndarray
-        Labels, sorted.
-    seed : int
-        From `random_state`; 0 if the peer has none.
-    base : BaseSamples or None
-        Samples of base classes.
-    """
+    """The support set of a fit, class by class, in an order that depends on values only."""
 
     X: np.ndarray
-    codes: np.ndarray
+    codes: np.ndarray  # positions in `classes`, which are sorted
     classes: np.ndarray
     seed: int
     base: BaseSamples | None

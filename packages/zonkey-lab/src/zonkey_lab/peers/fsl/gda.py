@@ -40,9 +40,6 @@ class GaussianDiscriminant(FewShotPeer, TextMixin):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vectors of novel classes, and of base classes if they come from another space than
-        the features. None: the discriminant alone.
     base : BaseSamples, default=None
         Samples of base classes. None: features are not centered, prototypes must have their
         dimension, and S comes from the support set.

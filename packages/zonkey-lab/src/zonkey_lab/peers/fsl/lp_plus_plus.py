@@ -43,12 +43,6 @@ class LPPlusPlus(FewShotPeer, TextMixin):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vectors of novel classes, and of base classes if they come from another space than
-        the features. None: a linear probe.
-    base : BaseSamples, default=None
-        Samples of base classes. None: features are not centered, and prototypes must have their
-        dimension.
     text_scale : float, default=25.0
         Initial multiplier >= 0, relative to the mean cosine. The publication has 250 for texts of
         CLIP; 25 is chosen on validation classes of mini-ImageNet for texts that are mapped.

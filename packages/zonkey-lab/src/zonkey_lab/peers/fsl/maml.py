@@ -135,7 +135,7 @@ class _MAMLLearner(EpisodeLearner):
             "w": torch.zeros(sizes[0]),
         }
         self.networks = {"head": torch.nn.ParameterDict(begin).to(self.device)}
-        self.optimizers = {"all": self.adam()}
+        self.optimizers = {"all": self.optimize_all()}
 
     def samples(self, base: BaseSamples) -> Any:
         return LENGTH * super().samples(base)

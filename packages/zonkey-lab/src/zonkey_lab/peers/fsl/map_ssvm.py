@@ -123,7 +123,7 @@ class _MAPSSVMLearner(EpisodeLearner):
         d = base.n_features
         with seed_networks(torch, base.seed):
             self.networks = {"map": zero_layers(torch, (d, d), _ACTIVATIONS).to(device)}
-        self.optimizers = {"map": self.adam()}
+        self.optimizers = {"map": self.optimize_all()}
 
     def embed(self, X: Any) -> Any:
         return self.torch.nn.functional.normalize(X + self.networks["map"](X), dim=-1)
@@ -157,16 +157,8 @@ def hinge(torch: Any, positives: Any, negatives: Any, ap_weight: float) -> Any:
     comes before the i-th positive, after j - 1 other negatives, lowers AP by i / ((i + j - 1)
     (i + j)) / |P|, and F by 2 (s_i - s_j) / (|P| |N|). So the maximum is a sum over negatives, each
     with its own best number of positives before it; the better negatives have fewer of them.
-
-    Parameters
-    ----------
-    torch : module
-    positives : tensor of shape (q, p)
-        Scores of samples of the class of the query.
-    negatives : tensor of shape (q, n)
-        Scores of samples of other classes.
-    ap_weight : float
-        Weight of 1 - AP.
+    `positives` (q x p) and `negatives` (q x n) are scores of samples of the class of each query,
+    and of others.
     """
     p, n = positives.shape[1], negatives.shape[1]
     positives = positives.sort(dim=1, descending=True).values

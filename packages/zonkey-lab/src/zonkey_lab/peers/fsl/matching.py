@@ -180,7 +180,7 @@ class _MatchingLearner(EpisodeLearner):
             for network in (context, read):
                 _begin_at_zero(torch, network, d)
             self.networks |= {"context": context.to(device), "read": read.to(device)}
-        self.optimizers = {"all": self.adam()}
+        self.optimizers = {"all": self.optimize_all()}
 
     def logits(self, support: Any, query: Any) -> Any:
         unit = self.torch.nn.functional.normalize

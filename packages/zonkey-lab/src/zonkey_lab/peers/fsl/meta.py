@@ -48,23 +48,8 @@ def draw_episodes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw the classes of each episode, then disjoint shots and queries of each class.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (n_classes,)
-        Number of samples of each class; samples are stored class by class.
-    n_episodes : int
-        Number of episodes.
-    sizes : EpisodeSizes
-        Sizes `within` the base classes.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    support : ndarray of shape (n_episodes, n_way, n_shot)
-        Positions of samples.
-    query : ndarray of shape (n_episodes, n_way, n_query)
-        Positions of samples.
+    Samples are stored class by class. The positions of shots (e x n_way x n_shot) and of queries
+    (e x n_way x n_query) are returned.
     """
     starts, n = np.cumsum(counts) - counts, sizes.n_shot + sizes.n_query
     eligible = np.flatnonzero(counts >= n)
@@ -130,20 +115,15 @@ class EpisodeLearner(NetworkLearner):
             total = total + len(rows) * self.step(self.X[support[of]], self.X[query[of]], rng)
         return float(total) / n
 
-    def adam(self) -> Any:
+    def optimize_all(self, **options: Any) -> Any:
         """Return an optimizer of the weights of all networks."""
-        weights = [w for network in self.networks.values() for w in network.parameters()]
-        return self.torch.optim.Adam(weights, lr=self.peer.schedule.learning_rate)
+        rate = self.peer.schedule.learning_rate
+        return self.adam(*self.networks, learning_rate=rate, **options)
 
     def step(self, support: Any, query: Any, rng: np.random.Generator) -> Any:
-        """Let every optimizer take one step; return the mean loss without its graph."""
-        loss = self.loss(support, query, rng)
-        for optimizer in self.optimizers.values():
-            optimizer.zero_grad()
-        loss.backward()
-        for optimizer in self.optimizers.values():
-            optimizer.step()
-        return loss.detach()
+        """Let the only optimizer take one step; return the mean loss without its graph."""
+        (name,) = self.optimizers
+        return self.descend(name, self.loss(support, query, rng))
 
     def accuracy(self, held: BaseSamples, seed: int) -> Any:
         """Return a function that gives the accuracy in fixed episodes of held-out classes."""

@@ -132,7 +132,7 @@ class _MetaLSTMLearner(EpisodeLearner):
             "w": torch.zeros(base.n_features),
         }
         self.networks = {"lstm": torch.nn.ParameterDict(begin).to(self.device)}
-        self.optimizers = {"all": self.adam()}
+        self.optimizers = {"all": self.optimize_all()}
 
     def samples(self, base: BaseSamples) -> Any:
         return LENGTH * super().samples(base)
@@ -151,18 +151,9 @@ class _MetaLSTMLearner(EpisodeLearner):
 
 
 def classifier(weights: Mapping[str, Any], X: Any, Y: Any, n_steps: int) -> Any:
-    """Return the weights (e x d x m) that the LSTM learns from support sets.
+    """Return the weights (e x d x m) that the LSTM learns from support sets X (e x n x d).
 
-    Parameters
-    ----------
-    weights : mapping of str to array
-        What is learned from base classes.
-    X : array of shape (e, n, d)
-        Samples of the support sets.
-    Y : array of shape (n, m)
-        Their classes, the same in all sets, as one-hot rows.
-    n_steps : int
-        Number of updates.
+    Y (n x m) are their classes, the same in all sets, as one-hot rows.
     """
     xp = namespace(X)
     shape = X.shape[0], X.shape[2], Y.shape[1]

@@ -140,9 +140,7 @@ class _PPALearner(EpisodeLearner):
         d = base.n_features
         with seed_networks(torch, base.seed):
             self.networks = {"phi": zero_layers(torch, (d, d, d), _ACTIVATIONS).to(device)}
-        weights = self.networks["phi"].parameters()
-        decay = {"lr": peer.schedule.learning_rate, "weight_decay": peer.weight_decay}
-        self.optimizers = {"phi": torch.optim.Adam(weights, **decay)}
+        self.optimizers = {"phi": self.optimize_all(weight_decay=peer.weight_decay)}
 
     def phi(self, A: Any) -> Any:
         return self.torch.nn.functional.normalize(A + self.networks["phi"](A), dim=-1)
@@ -155,7 +153,7 @@ class _PPALearner(EpisodeLearner):
         for some in batches(len(classified), self.peer.schedule.batch_size, rng):
             rows = classified[some]
             loss = self.base_loss(self.statistics(means, kept, rng), rows)
-            total = total + len(rows) * self.descend(loss)
+            total = total + len(rows) * self.descend("phi", loss)
         return float(total) / max(len(classified), 1)
 
     def means(self, kept: np.ndarray) -> Any:
@@ -176,13 +174,6 @@ class _PPALearner(EpisodeLearner):
     def base_loss(self, statistics: Any, rows: np.ndarray) -> Any:
         scores = _SCALE * self.X[self.positions(rows)] @ self.phi(statistics).T
         return self.torch.nn.functional.cross_entropy(scores, self.positions(self.codes[rows]))
-
-    def descend(self, loss: Any) -> Any:
-        optimizer = self.optimizers["phi"]
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
 
     def logits(self, support: Any, query: Any) -> Any:
         share = self.peer.mean_weight

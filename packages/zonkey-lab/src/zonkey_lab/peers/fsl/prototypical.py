@@ -103,7 +103,7 @@ class _PrototypicalLearner(EpisodeLearner):
     def __init__(self, torch: Any, device: str, base: BaseSamples, peer: MetaPeer) -> None:
         super().__init__(torch, device, base, peer)
         self.networks = {"embedding": identity_layer(torch, base.n_features, _SCALE**0.5, device)}
-        self.optimizers = {"all": self.adam()}
+        self.optimizers = {"all": self.optimize_all()}
 
     def logits(self, support: Any, query: Any) -> Any:
         embed = self.networks["embedding"]

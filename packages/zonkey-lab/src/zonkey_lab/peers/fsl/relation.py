@@ -126,7 +126,7 @@ class _RelationLearner(EpisodeLearner):
             network = layers(torch, (2 * d, 2 * n_pairs, 1), ("relu", "linear"))
             _begin_at_distances(torch, network, d, n_pairs)
         self.networks = {"relation": network.to(device)}
-        self.optimizers = {"all": self.adam()}
+        self.optimizers = {"all": self.optimize_all()}
 
     def logits(self, support: Any, query: Any) -> Any:
         first, relu, second, _ = self.networks["relation"]

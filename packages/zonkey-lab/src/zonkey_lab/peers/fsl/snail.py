@@ -148,7 +148,7 @@ class _SNAILLearner(EpisodeLearner):
         with seed_networks(self.torch, base.seed):
             begin = _initial_weights(self.torch, axes, self.n_way, int(peer.n_filters), n_rates)
         self.networks = {"all": self.torch.nn.ParameterDict(begin).to(self.device)}
-        self.optimizers = {"all": self.adam()}
+        self.optimizers = {"all": self.optimize_all()}
 
     def loss(self, support: Any, query: Any, rng: np.random.Generator) -> Any:
         """Return the cross-entropy with new labels of the classes, and samples in random order."""

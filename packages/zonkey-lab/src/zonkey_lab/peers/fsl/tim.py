@@ -154,16 +154,10 @@ class TIM(TransductivePeer):
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """The objective of a task, as a function of the weights W (m x d).
+    """The objective of a task, as a function of the weights W (m x d), and the parameters of `TIM`.
 
-    Attributes
-    ----------
-    Z : ndarray of shape (n_support + n_unlabeled, d)
-        Normalized samples, those of the support set first.
-    targets : ndarray of shape (n_support, m)
-        One-hot labels of the support set.
-    alpha, support_weight, conditional_weight, metric, temperature
-        Parameters of `TIM`.
+    Z are normalized samples, those of the support set first; `targets` (n_support x m) its one-hot
+    labels.
     """
 
     Z: np.ndarray

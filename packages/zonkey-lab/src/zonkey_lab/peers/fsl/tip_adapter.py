@@ -38,12 +38,6 @@ class TipAdapter(FewShotPeer, TextMixin):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vectors of novel classes, and of base classes if they come from another space than
-        the features. None: the cache alone.
-    base : BaseSamples, default=None
-        Samples of base classes. None: features are not centered, and prototypes must have their
-        dimension.
     alpha : float, default=300.0
         Weight >= 0 of the cache. The publication has 1 to 10 for texts of CLIP, whose cosines
         differ little from class to class; 300 is chosen on validation classes of mini-ImageNet for

@@ -100,26 +100,13 @@ class Peer(CheckedMixin, NearestPrototypeMixin, BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class PeerTask:
-    """Training samples in an order that depends on their values only.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-    codes : ndarray of shape (n,)
-        Row of Y of each sample.
-    Y : ndarray of shape (m, k)
-        Prototypes of the seen classes, float64.
-    seed : int
-        From `random_state`.
-    has_semantics : bool
-        False for one-hot prototypes, which say nothing about other classes.
-    """
+    """Training samples in an order that depends on their values only."""
 
     X: np.ndarray
-    codes: np.ndarray
-    Y: np.ndarray
+    codes: np.ndarray  # row of Y of each sample
+    Y: np.ndarray  # prototypes of the seen classes (m x k), float64
     seed: int
-    has_semantics: bool = True
+    has_semantics: bool = True  # one-hot prototypes say nothing about other classes
 
     @classmethod
     def from_samples(

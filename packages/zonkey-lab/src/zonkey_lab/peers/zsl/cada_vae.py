@@ -185,12 +185,8 @@ class CADAVAE(GenerativePeer):
     >>> from zonkey_lab.peers.zsl import CADAVAE
     >>> from zonkey.testing import linear_problem
     >>> problem = linear_problem()
-    >>> training = Training(
-    ...     max_iter=40, n_iter_no_change=None, batch_size=36, learning_rate=0.02
-    ... )
-    >>> model = CADAVAE(
-    ...     beta=0.01, n_hidden=64, training=training
-    ... )
+    >>> training = Training(max_iter=40, n_iter_no_change=None, batch_size=36, learning_rate=0.02)
+    >>> model = CADAVAE(beta=0.01, n_hidden=64, training=training)
     >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
     """

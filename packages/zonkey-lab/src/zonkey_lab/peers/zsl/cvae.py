@@ -114,12 +114,8 @@ class CVAE(GenerativePeer):
     >>> from zonkey_lab.peers.zsl import CVAE
     >>> from zonkey.testing import linear_problem
     >>> problem = linear_problem()
-    >>> training = Training(
-    ...     max_iter=20, n_iter_no_change=None, batch_size=36, learning_rate=0.03
-    ... )
-    >>> model = CVAE(
-    ...     n_latent=2, n_hidden=32, training=training
-    ... )
+    >>> training = Training(max_iter=20, n_iter_no_change=None, batch_size=36, learning_rate=0.03)
+    >>> model = CVAE(n_latent=2, n_hidden=32, training=training)
     >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
     """

@@ -173,12 +173,8 @@ class FCLSWGAN(GenerativePeer):
     >>> from zonkey_lab.peers.zsl import FCLSWGAN
     >>> from zonkey.testing import linear_problem
     >>> problem = linear_problem()
-    >>> training = Training(
-    ...     max_iter=10, n_iter_no_change=None, batch_size=36, learning_rate=0.02
-    ... )
-    >>> model = FCLSWGAN(
-    ...     n_hidden=32, training=training
-    ... )
+    >>> training = Training(max_iter=10, n_iter_no_change=None, batch_size=36, learning_rate=0.02)
+    >>> model = FCLSWGAN(n_hidden=32, training=training)
     >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
     """

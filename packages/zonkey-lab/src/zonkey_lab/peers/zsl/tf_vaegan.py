@@ -204,12 +204,8 @@ class TFVAEGAN(GenerativePeer):
     >>> from zonkey_lab.peers.zsl import TFVAEGAN
     >>> from zonkey.testing import linear_problem
     >>> problem = linear_problem()
-    >>> training = Training(
-    ...     max_iter=10, n_iter_no_change=None, batch_size=36, learning_rate=0.02
-    ... )
-    >>> model = TFVAEGAN(
-    ...     n_hidden=32, training=training
-    ... )
+    >>> training = Training(max_iter=10, n_iter_no_change=None, batch_size=36, learning_rate=0.02)
+    >>> model = TFVAEGAN(n_hidden=32, training=training)
     >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
     """
