@@ -87,6 +87,7 @@ class TrainedMixin(CheckedMixin, BaseEstimator):
 
     Parameters
     ----------
+    training : Training, default=None
     random_state : int, RandomState or None, default=None
         Seed of initial weights, of the order of samples and of the choice of held-out classes.
     """

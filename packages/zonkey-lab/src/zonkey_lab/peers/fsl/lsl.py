@@ -88,8 +88,7 @@ class LSL(TrainedMixin, FewShotPeer):
     weight_decay : float, default=1e-3
         Penalty > 0 of logistic regression. 1e-3 as in the authors' examples.
     training : Training, default=None
-        How both parts are trained. Where it says "auto": `max_iter` is 10, `batch_size` 128 and
-        `learning_rate` 1e-3; training does not stop early. The authors' code has 128 quadruples per
+        Both parts are trained so, and do not stop early. The authors' code has 128 quadruples per
         step, and gradients with momentum.
     random_state : int, RandomState or None, default=None
         Seed of hallucinated samples; `BaseSamples` have their own for all else.

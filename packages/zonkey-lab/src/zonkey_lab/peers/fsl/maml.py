@@ -61,9 +61,8 @@ class MAML(MetaPeer):
     n_query : int, default=15
         Largest number of queries per class in an episode. 15 as in the authors' code.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
-        `batch_size` is 4 and `learning_rate` 1e-4. 4 episodes per step as in the authors' code. The
-        publication has a learning rate of 1e-3, for a network that begins at random weights.
+        4 episodes per step as in the authors' code. The publication has a learning rate of 1e-3,
+        for a network that begins at random weights.
 
     Attributes
     ----------

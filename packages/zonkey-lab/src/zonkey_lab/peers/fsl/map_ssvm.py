@@ -54,9 +54,7 @@ class MAPSSVM(MetaPeer):
         Largest number of queries per class in an episode. Shots and queries alike rank all
         others.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
-        `batch_size` is 4 and `learning_rate` 1e-4. The publication has a learning rate of 1e-3, for
-        a network that begins at random weights.
+        The publication has a learning rate of 1e-3, for a network that begins at random weights.
 
     Attributes
     ----------

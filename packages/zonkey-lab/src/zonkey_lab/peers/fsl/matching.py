@@ -59,8 +59,7 @@ class MatchingNetwork(MetaPeer):
     n_query : int, default=15
         Largest number of queries per class in an episode. 15 as in later comparisons.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 20, `n_iter_no_change` is 5,
-        `batch_size` is 4 and `learning_rate` 1e-4. The publication prints no learning rate.
+        The publication prints no learning rate.
 
     Attributes
     ----------

@@ -58,9 +58,8 @@ class MetaLearnerLSTM(MetaPeer):
     n_query : int, default=15
         Largest number of queries per class in an episode. 15 as in the publication.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 20, `n_iter_no_change` is 5,
-        `batch_size` is 4 and `learning_rate` 1e-3. The publication has one episode per step; the
-        mean of four gradients is steadier. The learning rate is that of the publication.
+        The publication has one episode per step; the mean of four gradients is steadier. The
+        learning rate is that of the publication.
 
     Attributes
     ----------

@@ -57,9 +57,8 @@ class PPA(MetaPeer):
     weight_decay : float, default=5e-4
         Penalty >= 0 of all weights. 5e-4 as in the authors' code.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
-        `batch_size` is 256 and `learning_rate` 3e-4. Accuracies are those of one-shot episodes. The
-        authors' code has learning rates of 1e-3 to 1e-5, for gradients with momentum.
+        Accuracies are those of one-shot episodes. The authors' code has learning rates of 1e-3 to
+        1e-5, for gradients with momentum.
 
     Attributes
     ----------

@@ -46,10 +46,8 @@ class PrototypicalNetwork(MetaPeer):
     n_episodes : int, default=100
         Number of episodes in an epoch. 100 as in the authors' code.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
-        `batch_size` is 4 and `learning_rate` 1e-4. The publication has one episode per step; the
-        mean of four gradients is steadier. It has a learning rate of 1e-3, for networks that begin
-        at random weights.
+        The publication has one episode per step; the mean of four gradients is steadier. It has a
+        learning rate of 1e-3, for networks that begin at random weights.
 
     Attributes
     ----------

@@ -68,9 +68,6 @@ class SNAIL(MetaPeer):
         sets may have fewer classes, but not more. None: the number of classes of the support set.
     n_query : int, default=15
         Largest number of queries per class in an episode. The publication has 1.
-    training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
-        `batch_size` is 4 and `learning_rate` 1e-4.
 
     Attributes
     ----------

@@ -30,11 +30,10 @@ class ALE(BilinearPeer):
     Parameters
     ----------
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 15, `n_iter_no_change` is 5,
-        `batch_size` is 32 and `learning_rate` 10.0. The learning rate is relative to the mean
-        squared lengths of features and prototypes, constant as in the publication, and chosen on
-        held-out classes of CUB, where more epochs hardly change the accuracy. The publication takes
-        one sample per step; a batch is much faster and as accurate.
+        The learning rate is relative to the mean squared lengths of features and prototypes,
+        constant as in the publication, and chosen on held-out classes of CUB, where more epochs
+        hardly change the accuracy. The publication takes one sample per step; a batch is much
+        faster and as accurate.
 
     Attributes
     ----------

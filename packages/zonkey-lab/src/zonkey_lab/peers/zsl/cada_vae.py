@@ -157,12 +157,11 @@ class CADAVAE(GenerativePeer):
         Latent vectors of an unseen class. A seen class has half as many, as in the publication,
         from at most `n_synthetic` real samples.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 30, `n_iter_no_change` is None,
-        `batch_size` is 256 and `learning_rate` 1e-3. The weights of the losses grow with the share
-        of epochs that is done. The publication has 100 epochs of batches of 50 and a learning rate
-        of 1.5e-4; on held-out classes of CUB, 30 epochs were better, on held-out emoji, with few
-        steps per epoch, 100 were better than 50. Before the weights have grown, the latent spaces
-        are not aligned, so training does not stop early, as in the publication.
+        The weights of the losses grow with the share of epochs that is done. The publication has
+        100 epochs of batches of 50 and a learning rate of 1.5e-4; on held-out classes of CUB, 30
+        epochs were better, on held-out emoji, with few steps per epoch, 100 were better than 50.
+        Before the weights have grown, the latent spaces are not aligned, so training does not stop
+        early, as in the publication.
 
     Attributes
     ----------

@@ -44,8 +44,7 @@ class CMT(NetworkPeer):
         Number of tanh units. Chosen here: the publication maps to word vectors of 50 dimensions,
         attribute vectors have hundreds.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
-        `batch_size` is 256 and `learning_rate` 1e-3. The publication has no batches.
+        The publication has no batches.
 
     Attributes
     ----------

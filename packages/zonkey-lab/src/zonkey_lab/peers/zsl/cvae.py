@@ -90,8 +90,7 @@ class CVAE(GenerativePeer):
         Synthesized samples of an unseen class, and most real samples of a seen one. The more, the
         longer the classifier takes. Chosen here, as for `FCLSWGAN`.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
-        `batch_size` is 256 and `learning_rate` 1e-3. Chosen here.
+        Chosen here.
 
     Attributes
     ----------

@@ -47,9 +47,8 @@ class DEM(NetworkPeer):
         Penalty >= 0 of all weights. The authors' code has 1e-2 for features that are many times
         longer; 1e-4 is chosen here for unit length.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
-        `batch_size` is 256 and `learning_rate` 1e-3. The publication has batches of 64 to 100,
-        learning rates of 1e-5 to 1e-4 and far more epochs.
+        The publication has batches of 64 to 100, learning rates of 1e-5 to 1e-4 and far more
+        epochs.
 
     Attributes
     ----------

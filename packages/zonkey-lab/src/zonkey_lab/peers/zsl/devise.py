@@ -34,12 +34,10 @@ class DeViSE(BilinearPeer):
         Margin > 0 by which the own class should win, as printed. Only the ratio of `learning_rate`
         and `margin` matters for predictions, because W starts at zero.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 15, `n_iter_no_change` is 5,
-        `batch_size` is 32 and `learning_rate` 0.2. The learning rate is for a loss that is a sum
-        over classes, relative to the mean squared lengths of features and prototypes. It was chosen
-        on held-out classes of CUB, with 80 to 100 others, where more epochs hardly change the
-        accuracy; with many more classes take less. The publication takes one sample per step; a
-        batch is much faster and as accurate.
+        The learning rate is for a loss that is a sum over classes, relative to the mean squared
+        lengths of features and prototypes. It was chosen on held-out classes of CUB, with 80 to 100
+        others, where more epochs hardly change the accuracy; with many more classes take less. The
+        publication takes one sample per step; a batch is much faster and as accurate.
 
     Attributes
     ----------

@@ -148,9 +148,8 @@ class FCLSWGAN(GenerativePeer):
         Synthesized samples of an unseen class, and most real samples of a seen one. The
         publication has 300 for CUB.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 60, `n_iter_no_change` is 25,
-        `batch_size` is 512 and `learning_rate` 5e-4. An epoch is one pass for the generator and
-        five for the critic. The publication has batches of 64 and a learning rate of 1e-4.
+        An epoch is one pass for the generator and five for the critic. The publication has batches
+        of 64 and a learning rate of 1e-4.
 
     Attributes
     ----------

@@ -44,12 +44,10 @@ class LATEM(BilinearPeer):
     n_matrices : int, default=2
         Number K of matrices. The publication chooses 2 to 10 by validation; time grows with K.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 10, `n_iter_no_change` is 5,
-        `batch_size` is 32 and `learning_rate` 2.0. The learning rate is for a loss that is a sum
-        over classes, relative to the mean squared lengths of features and prototypes. It was chosen
-        on held-out classes of CUB, with 80 to 100 others, where more epochs hardly change the
-        accuracy; with many more classes take less. The publication takes one sample per step; a
-        batch is much faster.
+        The learning rate is for a loss that is a sum over classes, relative to the mean squared
+        lengths of features and prototypes. It was chosen on held-out classes of CUB, with 80 to 100
+        others, where more epochs hardly change the accuracy; with many more classes take less. The
+        publication takes one sample per step; a batch is much faster.
     random_state : int, RandomState or None, default=None
         Seed of the first matrices, of the order of samples and of the choice of held-out classes.
 

@@ -57,9 +57,8 @@ class SPAEN(NetworkPeer):
     adversarial : float, default=1.0
         Weight >= 0 of the adversarial loss. Chosen here.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
-        `batch_size` is 256 and `learning_rate` 3e-4. The authors' code has batches of 128 and a
-        learning rate of 1e-4, for many more steps; beta1 is 0.5 as there.
+        The authors' code has batches of 128 and a learning rate of 1e-4, for many more steps; beta1
+        is 0.5 as there.
 
     Attributes
     ----------

@@ -177,10 +177,8 @@ class TFVAEGAN(GenerativePeer):
         Synthesized samples of an unseen class, and most real samples of a seen one. The
         publication has 300 for CUB.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 60, `n_iter_no_change` is 25,
-        `batch_size` is 512 and `learning_rate` 5e-4. An epoch is one pass for the generator and
-        five for the critic. The feedback has a tenth of the learning rate, as in the publication,
-        which has 1e-4 and batches of 64.
+        An epoch is one pass for the generator and five for the critic. The feedback has a tenth of
+        the learning rate, as in the publication, which has 1e-4 and batches of 64.
 
     Attributes
     ----------

@@ -65,8 +65,7 @@ class VZSL(NetworkPeer):
     reconstruction : float, default=10.0
         Weight >= 0 of the relative squared error. Chosen here.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
-        `batch_size` is 256 and `learning_rate` 3e-4. Chosen here.
+        Chosen here.
 
     Attributes
     ----------
