@@ -33,23 +33,11 @@ class Stopping(FewShotPeer):
     """A peer that is trained once per task and stops after 4 epochs, if classes tell it to."""
 
     stops_early = True
-
-    def __init__(
-        self,
-        base=None,
-        *,
-        shift=0.0,
-        max_iter=9,
-        n_iter_no_change=3,
-        device="auto",
-        random_state=None,
-    ):
-        self.base = base
-        self.shift = shift
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.device = device
-        self.random_state = random_state
+    shift: float = 0.0
+    max_iter: int = 9
+    n_iter_no_change: int | None = 3
+    device: str = "auto"
+    random_state: int | None = None
 
     def _learn(self, support):
         base = support.base
@@ -72,10 +60,7 @@ class Adapting(SimpleShot):
     """A peer that learns from unlabeled queries; less well with a shift."""
 
     is_transductive = True
-
-    def __init__(self, base=None, *, normalization="centered", shift=0.0):
-        super().__init__(base, normalization=normalization)
-        self.shift = shift
+    shift: float = 0.0
 
     def adapt(self, X):
         assert len(X)
@@ -129,6 +114,11 @@ def test_peers_get_features_and_prototypes_as_they_are(data):
     order = np.lexsort(shots.base.X.T)
     np.testing.assert_array_equal(shots.base.X[order], data.X_train[np.lexsort(data.X_train.T)])
     assert shots.base.validation is None
+    assert prepare_shots(data, "raw", "samples").base is shots.base  # shared by runs
+    view = validation_view(data)
+    stopping = prepare_shots(view, "raw", "samples", stops=True).base
+    assert stopping.validation.classes.tolist() == view.unseen_classes.tolist()
+    assert stopping.classes.tolist() == view.seen_classes.tolist()
 
 
 def test_a_device_is_for_peers_that_have_the_parameter_and_their_samples_stay(data):
@@ -143,15 +133,6 @@ def test_a_device_is_for_peers_that_have_the_parameter_and_their_samples_stay(da
     finally:
         DEVICE.reset(token)
     assert STOPPING.build(raw.prototypes, raw.base).device == "auto"
-
-
-def test_base_samples_are_shared_by_all_runs_of_a_process(data):
-    first = prepare_shots(data, "raw", "samples").base
-    assert prepare_shots(data, "raw", "samples").base is first
-    view = validation_view(data)
-    stopping = prepare_shots(view, "raw", "samples", stops=True).base
-    assert stopping.validation.classes.tolist() == view.unseen_classes.tolist()
-    assert stopping.classes.tolist() == view.seen_classes.tolist()
 
 
 @pytest.mark.parametrize("n_trials", [3, None])
