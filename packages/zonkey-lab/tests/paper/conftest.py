@@ -24,3 +24,9 @@ def made(tmp_path_factory):
 @pytest.fixture(scope="session")
 def collection(made):
     return read_collection(made.records.folder)
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    """Return what writes records into a folder that is empty."""
+    return MadeUp(tmp_path)

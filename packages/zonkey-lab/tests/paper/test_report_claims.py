@@ -35,11 +35,6 @@ def told(finding):
     return evidence.page if isinstance(evidence, Rounded) else evidence
 
 
-@pytest.fixture
-def fresh(tmp_path):
-    return MadeUp(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("interval", "margin", "verdict"),
     [

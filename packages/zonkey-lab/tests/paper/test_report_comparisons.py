@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from made_up_records import HASH, SKILL, MadeUp
+from made_up_records import HASH, SKILL
 from scipy import stats
 
 from zonkey.metrics import paired_bootstrap_interval
@@ -36,11 +36,6 @@ OVER_DRAWS = "over 3 draws of shots, queries fixed"
 ON_TOP = EXPERIMENTS["on-top"]
 PAIR = ("BPL, recommended features", ON_TOP.subject)
 MINUS = "\N{MINUS SIGN}"
-
-
-@pytest.fixture
-def fresh(tmp_path):
-    return MadeUp(tmp_path)
 
 
 def table_of(collection, name):

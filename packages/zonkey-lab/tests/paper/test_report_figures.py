@@ -116,11 +116,10 @@ def test_the_trade_off_has_a_curve_a_model_with_its_area(figures, made):
     assert "area 0.250" in lines["BPL"].get_label()
 
 
-def test_curves_of_many_systems_are_those_of_the_largest_areas(tmp_path):
-    made = MadeUp(tmp_path)
+def test_curves_of_many_systems_are_those_of_the_largest_areas(fresh, tmp_path):
     names = ("BPL", *(name for name in SYSTEMS if name in EXPERIMENTS["generalized-zsl"].models))
     for model in names:
-        made.zero_shot(model, 0.5, ausuc=0.2 + 0.01 * names.index(model))
+        fresh.zero_shot(model, 0.5, ausuc=0.2 + 0.01 * names.index(model))
     drawing = experiment_drawing(read_collection(tmp_path).study("generalized-zsl", "cub"))
     found = {line.get_label().split(" (")[0] for line in drawing.draw().axes[0].get_lines()}
     assert found == {"BPL", *names[-7:]}

@@ -28,11 +28,6 @@ GUARD = "guard on mu"
 OFF = {"parameters": {}, "model": {"guard": False}}
 
 
-@pytest.fixture
-def fresh(tmp_path):
-    return MadeUp(tmp_path)
-
-
 def rows_of(found, name="", data="cub"):
     """Return the headings and rows of a study, or of an experiment in a collection."""
     table = experiment_table(found.study(name, data) if name else found)
