@@ -41,13 +41,13 @@ def parameter(*, default: Any, within: Constraint) -> Any:
     return field(default=default, metadata={"within": within})
 
 
-def learned(*, init: Literal[False] = False) -> Any:
+def attribute(*, init: Literal[False] = False) -> Any:
     """Return a field of a peer: an attribute that `fit` sets, and that files hold."""
-    return field(init=init, metadata={"is_learned": True})
+    return field(init=init, metadata={"is_stored": True})
 
 
 @dataclass_transform(
-    kw_only_default=True, eq_default=False, field_specifiers=(field, parameter, learned)
+    kw_only_default=True, eq_default=False, field_specifiers=(field, parameter, attribute)
 )
 class CheckedMixin:
     """A dataclass of parameters, which are checked, and of what is learned.
@@ -63,7 +63,7 @@ class CheckedMixin:
         own: Any = dataclass(cls, kw_only=True, eq=False, repr=False)
         about = [(part.name, part.metadata) for part in fields(own)]
         cls.__constraints__ = {name: facts["within"] for name, facts in about if "within" in facts}
-        cls.__zonkey_fields__ = tuple(name for name, facts in about if "is_learned" in facts)
+        cls.__zonkey_fields__ = tuple(name for name, facts in about if "is_stored" in facts)
         bases = [base for base in cls.__mro__ if issubclass(base, CheckedMixin)]
         inherit_documentation(cls, bases)
 

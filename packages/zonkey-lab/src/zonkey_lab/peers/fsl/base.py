@@ -25,7 +25,7 @@ from zonkey.inference.predict import ScoresMixin
 from zonkey.labels import as_labels, check_count, format_labels, format_value
 from zonkey.samples import sample_blocks
 
-from ..base import CheckedMixin, learned, sort_samples, unit_rows
+from ..base import CheckedMixin, attribute, sort_samples, unit_rows
 
 _MOST_KEPT = 64  # results of learning from base samples: a search and its folds reuse them
 
@@ -241,7 +241,7 @@ class FewShotPeer(CheckedMixin, ScoresMixin, BaseEstimator):
 
     base: BaseSamples | None = field(default=None, kw_only=False)
 
-    classes_: Any = learned()
+    classes_: Any = attribute()
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn novel classes from a support set.

@@ -8,7 +8,7 @@ import numpy as np
 
 from zonkey.parameters import Interval
 
-from ..base import learned, parameter, unit_rows
+from ..base import attribute, parameter, unit_rows
 from .base import Support, center_rows
 from .transductive import TransductivePeer, center_support, start_means
 
@@ -64,7 +64,7 @@ class BDCSPN(TransductivePeer):
 
     temperature: float = parameter(default=1.0, within=Interval(0))
 
-    centers_: np.ndarray = learned()
+    centers_: np.ndarray = attribute()
 
     def _learn(self, support: Support) -> dict[str, Any]:
         start = center_support(support, temperature=float(self.temperature))

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from zonkey.parameters import Count, Interval
 
-from ..base import class_means, learned, parameter
+from ..base import attribute, class_means, parameter
 from .base import BaseSamples, FewShotPeer, Support, negative_distances
 
 _MOST_SAMPLES = 20_000  # sampled features of all classes: more make large problems very slow
@@ -87,9 +87,9 @@ class DistributionCalibration(FewShotPeer):
     C: float = parameter(default=0.01, within=Interval(0, open_below=True))
     random_state: Any = None
 
-    coef_: np.ndarray = learned()
-    intercept_: np.ndarray = learned()
-    _power: float = learned()
+    coef_: np.ndarray = attribute()
+    intercept_: np.ndarray = attribute()
+    _power: float = attribute()
 
     def _learn(self, support: Support) -> dict[str, Any]:
         power = float(self.power)

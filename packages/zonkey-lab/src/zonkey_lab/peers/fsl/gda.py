@@ -9,7 +9,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from zonkey.parameters import Interval
 
-from ..base import class_means, learned, parameter
+from ..base import attribute, class_means, parameter
 from .base import BaseSamples, FewShotPeer, Support, center_of, center_rows
 from .texts import LOGIT_SCALE, TextMixin, text_classifier
 
@@ -85,10 +85,10 @@ class GaussianDiscriminant(FewShotPeer, TextMixin):
         default=None, within=Interval(0, 1, open_below=True, also=(None,))
     )
 
-    coef_: np.ndarray = learned()
-    intercept_: np.ndarray = learned()
-    shrinkage_: float = learned()
-    _center: np.ndarray = learned()
+    coef_: np.ndarray = attribute()
+    intercept_: np.ndarray = attribute()
+    shrinkage_: float = attribute()
+    _center: np.ndarray = attribute()
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype, center = support.X.dtype, center_of(support)

@@ -9,7 +9,7 @@ import numpy as np
 from zonkey.arrays import softmax, squared_distances
 from zonkey.parameters import Count, Interval
 
-from ..base import learned, parameter
+from ..base import attribute, parameter
 from .base import Support, center_rows, negative_distances
 from .bd_cspn import rectify
 from .transductive import TransductivePeer, center_support, start_means
@@ -74,8 +74,8 @@ class LaplacianShot(TransductivePeer):
     smoothness: float = parameter(default=0.7, within=Interval(0))
     n_steps: int = parameter(default=20, within=Count())
 
-    centers_: np.ndarray = learned()
-    _others: dict[str, np.ndarray] = learned()  # unlabeled samples and their assignments
+    centers_: np.ndarray = attribute()
+    _others: dict[str, np.ndarray] = attribute()  # unlabeled samples and their assignments
 
     def _learn(self, support: Support) -> dict[str, Any]:
         start = center_support(

@@ -9,7 +9,7 @@ from scipy.special import log_softmax, softmax
 
 from zonkey.parameters import Count, Interval
 
-from ..base import class_means, learned, parameter
+from ..base import attribute, class_means, parameter
 from .base import FewShotPeer, Support, center_of, center_rows
 from .texts import TextMixin, text_classifier
 
@@ -82,10 +82,10 @@ class LPPlusPlus(FewShotPeer, TextMixin):
     text_scale: float = parameter(default=25.0, within=Interval(0))
     n_steps: int = parameter(default=30, within=Count())
 
-    coef_: np.ndarray = learned()
-    alpha_: np.ndarray = learned()
-    loss_: float = learned()
-    _center: np.ndarray = learned()
+    coef_: np.ndarray = attribute()
+    alpha_: np.ndarray = attribute()
+    loss_: float = attribute()
+    _center: np.ndarray = attribute()
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype, center = support.X.dtype, center_of(support)

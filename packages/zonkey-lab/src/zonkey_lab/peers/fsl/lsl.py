@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from zonkey.config import rows_per_block
 from zonkey.parameters import Count, Interval
 
-from ..base import TrainedMixin, identify_training, learned, load_torch, parameter, unit_rows
+from ..base import TrainedMixin, attribute, identify_training, load_torch, parameter, unit_rows
 from ..convex import linear_classifiers, softmax_loss
 from ..networks import (
     Arrays,
@@ -136,12 +136,12 @@ class LSL(TrainedMixin, FewShotPeer):
     uses_torch = True
     stops_early = False  # held-out classes would need a logistic regression per episode
 
-    coef_: np.ndarray = learned()
-    intercept_: np.ndarray = learned()
-    _center: np.ndarray = learned()
+    coef_: np.ndarray = attribute()
+    intercept_: np.ndarray = attribute()
+    _center: np.ndarray = attribute()
 
-    n_iter_: int = learned()
-    loss_curve_: list[float] = learned()
+    n_iter_: int = attribute()
+    loss_curve_: list[float] = attribute()
 
     _own = Training(max_iter=10, n_iter_no_change=None, batch_size=128, learning_rate=1e-3)
 

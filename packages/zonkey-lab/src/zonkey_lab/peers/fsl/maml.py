@@ -10,7 +10,7 @@ import numpy as np
 from zonkey.arrays import namespace
 from zonkey.parameters import Count, Flag, Interval
 
-from ..base import convert_dtype, learned, load_torch, parameter
+from ..base import attribute, convert_dtype, load_torch, parameter
 from ..networks import seed_networks
 from ..training import Training
 from .base import BaseSamples, Support
@@ -99,7 +99,7 @@ class MAML(MetaPeer):
     inner_learning_rate: float = parameter(default=0.01, within=Interval(0, open_below=True))
     first_order: bool = parameter(default=False, within=Flag("Use False, as in the publication."))
 
-    head_: dict[str, np.ndarray] = learned()
+    head_: dict[str, np.ndarray] = attribute()
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
 

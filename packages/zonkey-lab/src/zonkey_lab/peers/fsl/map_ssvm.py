@@ -8,7 +8,7 @@ import numpy as np
 
 from zonkey.parameters import Interval
 
-from ..base import class_means, learned, load_torch, parameter, unit_rows
+from ..base import attribute, class_means, load_torch, parameter, unit_rows
 from ..networks import apply_layers, arrays_of, seed_networks, zero_layers
 from ..training import Training
 from .base import BaseSamples, Support
@@ -91,7 +91,7 @@ class MAPSSVM(MetaPeer):
 
     ap_weight: float = parameter(default=3.0, within=Interval(0))
 
-    coef_: np.ndarray = learned()
+    coef_: np.ndarray = attribute()
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
 

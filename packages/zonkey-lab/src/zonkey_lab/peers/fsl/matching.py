@@ -9,7 +9,7 @@ import numpy as np
 from zonkey.arrays import softmax
 from zonkey.parameters import Count, Flag
 
-from ..base import learned, load_torch, parameter, unit_rows
+from ..base import attribute, load_torch, parameter, unit_rows
 from ..networks import Arrays, part_of, seed_networks, to_array
 from ..training import Training
 from .base import BaseSamples, Support
@@ -97,9 +97,9 @@ class MatchingNetwork(MetaPeer):
     )
     n_steps: int = parameter(default=5, within=Count())
 
-    support_: np.ndarray = learned()
-    _starts: np.ndarray = learned()
-    _n_reads: int = learned()
+    support_: np.ndarray = attribute()
+    _starts: np.ndarray = attribute()
+    _n_reads: int = attribute()
 
     _own = Training(max_iter=20, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
 

@@ -11,7 +11,7 @@ import numpy as np
 from zonkey.hold_out import draw_classes
 from zonkey.parameters import Count
 
-from ..base import TrainedMixin, identify_training, learned, load_torch, parameter
+from ..base import TrainedMixin, attribute, identify_training, load_torch, parameter
 from ..networks import NetworkLearner, fast_products, to_array
 from ..training import History, batches
 from .base import BaseSamples, FewShotPeer, Support, center_rows
@@ -186,13 +186,13 @@ class MetaPeer(TrainedMixin, FewShotPeer):
     n_query: int = parameter(default=15, within=Count())
     n_episodes: int = parameter(default=100, within=Count())
 
-    weights_: dict[str, np.ndarray] = learned()
+    weights_: dict[str, np.ndarray] = attribute()
     episode_sizes: EpisodeSizes = field(init=False)  # during a fit
-    _center: np.ndarray = learned()
+    _center: np.ndarray = attribute()
 
-    n_iter_: int = learned()
-    loss_curve_: list[float] = learned()
-    validation_scores_: list[float] = learned()
+    n_iter_: int = attribute()
+    loss_curve_: list[float] = attribute()
+    validation_scores_: list[float] = attribute()
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         """Return the networks before training."""

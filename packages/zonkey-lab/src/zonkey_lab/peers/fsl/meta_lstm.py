@@ -11,7 +11,7 @@ import numpy as np
 from zonkey.arrays import namespace
 from zonkey.parameters import Count
 
-from ..base import convert_dtype, learned, load_torch, parameter
+from ..base import attribute, convert_dtype, load_torch, parameter
 from ..networks import seed_networks
 from ..training import Training
 from .base import BaseSamples, Support
@@ -94,7 +94,7 @@ class MetaLearnerLSTM(MetaPeer):
     n_hidden: int = parameter(default=20, within=Count())
     n_steps: int = parameter(default=5, within=Count())
 
-    coef_: np.ndarray = learned()
+    coef_: np.ndarray = attribute()
 
     _own = Training(max_iter=20, n_iter_no_change=5, batch_size=4, learning_rate=1e-3)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from zonkey.parameters import Interval
 
-from ..base import class_means, learned, load_torch, parameter, unit_rows
+from ..base import attribute, class_means, load_torch, parameter, unit_rows
 from ..networks import apply_layers, arrays_of, seed_networks, zero_layers
 from ..training import Training, batches
 from .base import BaseSamples, Support
@@ -98,7 +98,7 @@ class PPA(MetaPeer):
     n_query: int = field(default=_JUDGED_BY.n_query, init=False)
     n_episodes: int = field(default=1, init=False)
 
-    coef_: np.ndarray = learned()
+    coef_: np.ndarray = attribute()
 
     _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=3e-4)
 

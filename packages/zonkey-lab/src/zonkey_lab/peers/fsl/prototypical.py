@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import class_means, learned, load_torch
+from ..base import attribute, class_means, load_torch
 from ..networks import to_array
 from ..training import Training
 from .base import BaseSamples, Support, negative_distances
@@ -79,7 +79,7 @@ class PrototypicalNetwork(MetaPeer):
     1.0
     """
 
-    centers_: np.ndarray = learned()
+    centers_: np.ndarray = attribute()
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
 

@@ -9,7 +9,7 @@ import numpy as np
 from zonkey.labels import format_value
 from zonkey.parameters import Count, Interval, Options
 
-from ..base import learned, parameter, unit_rows
+from ..base import attribute, parameter, unit_rows
 from .base import Support, negative_distances
 from .transductive import TransductivePeer, start_means
 
@@ -93,9 +93,9 @@ class PTMAP(TransductivePeer):
     n_steps: int = parameter(default=20, within=Count())
     priors: Any = "uniform"
 
-    centers_: np.ndarray = learned()
-    offsets_: np.ndarray = learned()
-    _transform: dict[str, Any] = learned()
+    centers_: np.ndarray = attribute()
+    offsets_: np.ndarray = attribute()
+    _transform: dict[str, Any] = attribute()
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype, m = support.X.dtype, support.n_classes

@@ -8,7 +8,7 @@ import numpy as np
 
 from zonkey.parameters import Count
 
-from ..base import class_means, learned, load_torch, parameter
+from ..base import attribute, class_means, load_torch, parameter
 from ..networks import arrays_of, layers, seed_networks
 from ..training import Training
 from .base import BaseSamples, Support
@@ -89,7 +89,7 @@ class RelationNetwork(MetaPeer):
 
     n_hidden: int = parameter(default=1024, within=Count())
 
-    centers_: np.ndarray = learned()
+    centers_: np.ndarray = attribute()
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from zonkey.parameters import Options
 
-from ..base import class_means, learned, parameter, unit_rows
+from ..base import attribute, class_means, parameter, unit_rows
 from .base import FewShotPeer, Support, center_of, center_rows, negative_distances
 
 _NORMALIZATIONS = ("centered", "unit", None)
@@ -57,8 +57,8 @@ class SimpleShot(FewShotPeer):
 
     normalization: str | None = parameter(default="centered", within=Options(*_NORMALIZATIONS))
 
-    centers_: np.ndarray = learned()
-    _steps: dict[str, Any] = learned()
+    centers_: np.ndarray = attribute()
+    _steps: dict[str, Any] = attribute()
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype = support.X.dtype

@@ -11,7 +11,7 @@ import numpy as np
 from zonkey.arrays import namespace
 from zonkey.parameters import Count
 
-from ..base import convert_dtype, learned, load_torch, parameter
+from ..base import attribute, convert_dtype, load_torch, parameter
 from ..networks import seed_networks
 from ..training import Training
 from .base import BaseSamples, Support, center_rows
@@ -103,7 +103,7 @@ class SNAIL(MetaPeer):
     n_hidden: int = parameter(default=64, within=Count())
     n_filters: int = parameter(default=16, within=Count())
 
-    memory_: np.ndarray = learned()
+    memory_: np.ndarray = attribute()
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
 

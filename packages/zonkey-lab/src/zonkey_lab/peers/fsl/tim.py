@@ -11,7 +11,7 @@ import numpy as np
 from zonkey.labels import format_value
 from zonkey.parameters import Count, Interval, Options
 
-from ..base import learned, parameter, unit_rows
+from ..base import attribute, parameter, unit_rows
 from .base import Support, center_rows, negative_distances
 from .transductive import TransductivePeer, center_support, start_means
 
@@ -100,7 +100,7 @@ class TIM(TransductivePeer):
     n_steps: int | None = parameter(default=None, within=Count(1, (None,)))
     learning_rate: float = parameter(default=1e-4, within=Interval(0, open_below=True))
 
-    weights_: np.ndarray = learned()
+    weights_: np.ndarray = attribute()
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -8,7 +8,7 @@ import numpy as np
 
 from zonkey.parameters import Interval
 
-from ..base import learned, parameter
+from ..base import attribute, parameter
 from .base import FewShotPeer, Support, center_of, center_rows
 from .texts import LOGIT_SCALE, TextMixin, text_classifier
 
@@ -75,9 +75,9 @@ class TipAdapter(FewShotPeer, TextMixin):
     alpha: float = parameter(default=300.0, within=Interval(0))
     beta: float = parameter(default=3.0, within=Interval(0))
 
-    keys_: np.ndarray = learned()
-    texts_: np.ndarray = learned()
-    _cache: dict[str, Any] = learned()
+    keys_: np.ndarray = attribute()
+    texts_: np.ndarray = attribute()
+    _cache: dict[str, Any] = attribute()
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype, center = support.X.dtype, center_of(support)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from zonkey.constraints import validate_samples
 from zonkey.streaming.priorities import row_priorities
 
-from ..base import class_means, learned
+from ..base import attribute, class_means
 from .base import FewShotPeer, Support, center_of, center_rows
 
 
@@ -30,7 +30,7 @@ class TransductivePeer(FewShotPeer):
 
     is_transductive = True
 
-    _start: dict[str, Any] = learned()
+    _start: dict[str, Any] = attribute()
 
     def adapt(self, X_unlabeled: Any) -> Self:
         """Return a fitted copy that has learned from unlabeled samples of the classes as well.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..base import learned
+from ..base import attribute
 from ..training import Training
 from .bilinear import BilinearPeer
 
@@ -63,7 +63,7 @@ class ALE(BilinearPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    projection_: np.ndarray = learned()
+    projection_: np.ndarray = attribute()
 
     _own = Training(max_iter=15, n_iter_no_change=5, batch_size=32, learning_rate=10.0)
 

@@ -30,9 +30,9 @@ from zonkey.prototypes import Prototypes
 from ..base import (
     CheckedMixin,
     TrainedMixin,
+    attribute,
     class_means,
     convert_dtype,
-    learned,
     load_torch,
     parameter,
     sort_samples,
@@ -215,9 +215,9 @@ class TrainedPeer(TrainedMixin, SamplePeer):
         Accuracy on held-out classes after each epoch of the first training; empty without one.
     """
 
-    n_iter_: int = learned()
-    loss_curve_: list[float] = learned()
-    validation_scores_: list[float] = learned()
+    n_iter_: int = attribute()
+    loss_curve_: list[float] = attribute()
+    validation_scores_: list[float] = attribute()
 
     def _learner(self, task: PeerTask) -> ZeroShotLearner:
         """Return the model before training. `task.X` is float32."""
@@ -255,7 +255,7 @@ class NetworkPeer(TrainedPeer):
 
     uses_torch = True
 
-    weights_: dict[str, np.ndarray] = learned()
+    weights_: dict[str, np.ndarray] = attribute()
 
     # A peer that maps prototypes to features, or samples to semantics, overrides it.
     project = refuse_method("This system maps no prototype to the feature space.")

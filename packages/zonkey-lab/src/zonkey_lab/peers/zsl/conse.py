@@ -11,7 +11,7 @@ from zonkey.inference.scorer import LinearScores
 from zonkey.parameters import Count, Interval
 from zonkey.prototypes import Prototypes
 
-from ..base import learned, parameter, unit_rows
+from ..base import attribute, parameter, unit_rows
 from ..convex import linear_classifiers, softmax_loss
 from .base import PeerTask, SamplePeer, refuse_method
 
@@ -74,10 +74,10 @@ class ConSE(SamplePeer):
     _compares_distances = False
     project = refuse_method("Classifiers of seen classes map no prototype to the feature space.")
 
-    classifiers_: np.ndarray = learned()
-    intercepts_: np.ndarray = learned()
-    _seen_matrix: np.ndarray = learned()
-    _n_top: int = learned()
+    classifiers_: np.ndarray = attribute()
+    intercepts_: np.ndarray = attribute()
+    _seen_matrix: np.ndarray = attribute()
+    _n_top: int = attribute()
 
     def embed(self, X: Any) -> Array:
         """Map samples to the semantic space.

@@ -10,7 +10,7 @@ from zonkey.inference.scorer import LinearScores
 from zonkey.parameters import Interval
 from zonkey.prototypes import Prototypes
 
-from ..base import learned, parameter
+from ..base import attribute, parameter
 from ..convex import linear_classifiers, logistic_loss
 from .base import PeerTask, SamplePeer, refuse_method
 
@@ -81,10 +81,10 @@ class DAP(SamplePeer):
     project = refuse_method("Classifiers of attributes map no prototype to the feature space.")
     embed = refuse_method("Log-odds of attributes are not a point in the space of the prototypes.")
 
-    classifiers_: np.ndarray = learned()
-    intercepts_: np.ndarray = learned()
-    _thresholds: np.ndarray = learned()
-    _shares: np.ndarray = learned()
+    classifiers_: np.ndarray = attribute()
+    intercepts_: np.ndarray = attribute()
+    _thresholds: np.ndarray = attribute()
+    _shares: np.ndarray = attribute()
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         Y = task.Y

@@ -13,7 +13,7 @@ from zonkey.inference.scorer import LinearScores
 from zonkey.parameters import Count, Interval
 from zonkey.prototypes import Prototypes
 
-from ..base import learned, load_torch, parameter
+from ..base import attribute, load_torch, parameter
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
 from ..training import Training
 from .base import NetworkPeer, PeerTask, ZeroShotLearner
@@ -80,7 +80,7 @@ class DEM(NetworkPeer):
     n_hidden: int = parameter(default=700, within=Count())
     weight_decay: float = parameter(default=1e-4, within=Interval(0))
 
-    _output: str = learned()
+    _output: str = attribute()
 
     _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=1e-3)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from zonkey.parameters import Interval
 
-from ..base import learned, parameter
+from ..base import attribute, parameter
 from ..training import Training
 from .bilinear import BilinearPeer
 
@@ -66,6 +66,6 @@ class DeViSE(BilinearPeer):
 
     margin: float = parameter(default=0.1, within=Interval(0, open_below=True))
 
-    projection_: np.ndarray = learned()
+    projection_: np.ndarray = attribute()
 
     _own = Training(max_iter=15, n_iter_no_change=5, batch_size=32, learning_rate=0.2)

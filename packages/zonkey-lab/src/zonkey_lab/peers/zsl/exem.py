@@ -17,7 +17,7 @@ from zonkey.inference.scorer import LinearScores
 from zonkey.parameters import Count, Flag, Interval
 from zonkey.prototypes import Prototypes
 
-from ..base import learned, parameter
+from ..base import attribute, parameter
 from .base import PeerTask, SamplePeer, refuse_method
 
 
@@ -90,13 +90,13 @@ class EXEM(SamplePeer):
 
     embed = refuse_method("Samples have no point in the semantic space: exemplars are not linear.")
 
-    components_: np.ndarray = learned()
-    mean_: np.ndarray = learned()
-    scales_: np.ndarray = learned()
-    _kernel: PrototypeKernel = learned()
-    _seen_matrix: np.ndarray = learned()
-    _weights: np.ndarray = learned()
-    _offsets: np.ndarray = learned()
+    components_: np.ndarray = attribute()
+    mean_: np.ndarray = attribute()
+    scales_: np.ndarray = attribute()
+    _kernel: PrototypeKernel = attribute()
+    _seen_matrix: np.ndarray = attribute()
+    _weights: np.ndarray = attribute()
+    _offsets: np.ndarray = attribute()
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         Y, dtype = task.Y, task.X.dtype

@@ -13,7 +13,7 @@ from zonkey.bpl.symmetric import Factor
 from zonkey.parameters import Interval, Options
 from zonkey.prototypes import Prototypes
 
-from ..base import learned, parameter
+from ..base import attribute, parameter
 from .base import refuse_method
 from .closed_form import ClosedFormPeer, value_of
 
@@ -77,9 +77,9 @@ class ExemplarRegression(ClosedFormPeer):
     _needs_scatter = False
     embed = refuse_method("Samples have no point in the semantic space: c(y) is not linear in y.")
 
-    _kernel: PrototypeKernel = learned()
-    _seen_matrix: np.ndarray = learned()
-    _inverse: np.ndarray = learned()
+    _kernel: PrototypeKernel = attribute()
+    _seen_matrix: np.ndarray = attribute()
+    _inverse: np.ndarray = attribute()
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         seen = moments.counts > 0

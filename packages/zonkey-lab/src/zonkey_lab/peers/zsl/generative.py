@@ -19,7 +19,7 @@ from zonkey.parameters import Count
 from zonkey.prototypes import Prototypes
 from zonkey.samples import sample_blocks
 
-from ..base import learned, parameter
+from ..base import attribute, parameter
 from ..networks import (
     Arrays,
     BatchLearner,
@@ -130,8 +130,8 @@ class GenerativePeer(NetworkPeer):
     _compares_distances = False
 
     n_synthetic: int = parameter(default=300, within=Count())
-    _samples: Arrays = learned()
-    _synthesis: dict[str, Any] = learned()
+    _samples: Arrays = attribute()
+    _synthesis: dict[str, Any] = attribute()
 
     with_classes = refuse_method(
         "The classifier depends on all candidates. Fit again, with prototypes of the new classes."

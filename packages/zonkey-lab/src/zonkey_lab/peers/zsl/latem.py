@@ -13,7 +13,7 @@ from zonkey.inference.scorer import LinearScores
 from zonkey.parameters import Count
 from zonkey.prototypes import Prototypes
 
-from ..base import learned, parameter
+from ..base import attribute, parameter
 from ..training import Training
 from .base import PeerTask, refuse_method
 from .bilinear import BilinearPeer, RankingLearner
@@ -79,7 +79,7 @@ class LATEM(BilinearPeer):
 
     embed = refuse_method("A sample has K points W_i'x in the semantic space, one per matrix.")
 
-    projections_: np.ndarray = learned()
+    projections_: np.ndarray = attribute()
 
     _own = Training(max_iter=10, n_iter_no_change=5, batch_size=32, learning_rate=2.0)
 

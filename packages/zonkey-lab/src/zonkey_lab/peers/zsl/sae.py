@@ -14,7 +14,7 @@ from zonkey.inference.scorer import LinearScores
 from zonkey.parameters import Interval, Options
 from zonkey.prototypes import Prototypes
 
-from ..base import learned, parameter, unit_rows
+from ..base import attribute, parameter, unit_rows
 from .closed_form import ClosedFormPeer, reduce_to_span, value_of
 
 _DIRECTIONS = ("feature-to-semantic", "semantic-to-feature")
@@ -68,7 +68,7 @@ class SAE(ClosedFormPeer):
     lam: float = parameter(default=1.0, within=Interval(0))
 
     _compares_distances = False
-    _in_semantic_space: bool = learned()
+    _in_semantic_space: bool = attribute()
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         A = Factor.from_matrix(moments.A0).rescale(scale=self.lam)

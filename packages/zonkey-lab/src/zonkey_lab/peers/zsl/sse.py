@@ -13,7 +13,7 @@ from zonkey.inference.scorer import LinearScores
 from zonkey.parameters import Count, Interval
 from zonkey.prototypes import Prototypes
 
-from ..base import learned, parameter
+from ..base import attribute, parameter
 from ..convex import descent
 from .base import PeerTask, SamplePeer, refuse_method
 
@@ -103,12 +103,12 @@ class SSE(SamplePeer):
     project = refuse_method("A mixture of seen classes is not a point in the feature space.")
     embed = refuse_method("Similarities to seen classes are not a point in the semantic space.")
 
-    weights_: np.ndarray = learned()
-    bounds_: np.ndarray = learned()
-    _seen_matrix: np.ndarray = learned()
-    _spread: float = learned()
+    weights_: np.ndarray = attribute()
+    bounds_: np.ndarray = attribute()
+    _seen_matrix: np.ndarray = attribute()
+    _spread: float = attribute()
 
-    n_iter_: int = learned()
+    n_iter_: int = attribute()
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         X, dtype = task.X.astype(np.float64), task.X.dtype

@@ -12,7 +12,7 @@ from zonkey.inference.scorer import LinearScores
 from zonkey.parameters import Interval
 from zonkey.prototypes import Prototypes
 
-from ..base import learned, parameter
+from ..base import attribute, parameter
 from ..convex import linear_classifiers, squared_hinge_loss
 from .base import PeerTask, SamplePeer, refuse_method
 
@@ -85,11 +85,11 @@ class SynC(SamplePeer):
     project = refuse_method("The classifier of a class is not a point in the feature space.")
     embed = refuse_method("Scores of seen classes are not a point in the semantic space.")
 
-    classifiers_: np.ndarray = learned()
-    intercepts_: np.ndarray = learned()
-    _seen_matrix: np.ndarray = learned()
-    _inverse: np.ndarray = learned()
-    _unit: float = learned()
+    classifiers_: np.ndarray = attribute()
+    intercepts_: np.ndarray = attribute()
+    _seen_matrix: np.ndarray = attribute()
+    _inverse: np.ndarray = attribute()
+    _unit: float = attribute()
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         Y, m, dtype = task.Y, task.n_classes, task.X.dtype
