@@ -8,7 +8,7 @@ import numpy as np
 
 from zonkey.parameters import Count, Interval
 
-from ..base import load_torch, parameter
+from ..base import parameter
 from ..networks import apply_layers, layers, part_of, seed_networks
 from ..training import Training
 from .base import PeerTask
@@ -201,9 +201,6 @@ class CADAVAE(GenerativePeer):
     _seen_share = 0.5
 
     _own = Training(max_iter=30, n_iter_no_change=None, batch_size=256, learning_rate=1e-3)
-
-    def _learner(self, task: PeerTask) -> _CADAVAELearner:
-        return _CADAVAELearner(*load_torch(self), task, self)
 
     def _map(self, X: np.ndarray) -> np.ndarray:
         """Return the means of the latent distributions."""

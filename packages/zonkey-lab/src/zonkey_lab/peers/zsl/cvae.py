@@ -8,7 +8,7 @@ import numpy as np
 
 from zonkey.parameters import Count
 
-from ..base import load_torch, parameter
+from ..base import parameter
 from ..networks import layers, seed_networks
 from ..training import Training
 from .base import PeerTask
@@ -125,6 +125,3 @@ class CVAE(GenerativePeer):
     _kind = _CVAELearner
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=256, learning_rate=1e-3)
-
-    def _learner(self, task: PeerTask) -> _CVAELearner:
-        return _CVAELearner(*load_torch(self), task, self)

@@ -9,7 +9,7 @@ import numpy as np
 from zonkey.parameters import Count, Interval, Options
 from zonkey.prototypes import Prototypes
 
-from ..base import load_torch, parameter
+from ..base import parameter
 from ..networks import layers, seed_networks, to_array
 from ..training import Training, train
 from .ale import ALE
@@ -185,9 +185,6 @@ class FCLSWGAN(GenerativePeer):
     _kind = _FCLSWGANLearner
 
     _own = Training(max_iter=60, n_iter_no_change=25, batch_size=512, learning_rate=5e-4)
-
-    def _learner(self, task: PeerTask) -> _FCLSWGANLearner:
-        return _FCLSWGANLearner(*load_torch(self), task, self)
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         learned = super()._learn(task)

@@ -19,7 +19,7 @@ from zonkey.parameters import Count
 from zonkey.prototypes import Prototypes
 from zonkey.samples import sample_blocks
 
-from ..base import attribute, parameter
+from ..base import attribute, load_torch, parameter
 from ..networks import (
     Arrays,
     BatchLearner,
@@ -114,7 +114,7 @@ class GenerativeLearner(BatchLearner, ZeroShotLearner):
 class GenerativePeer(NetworkPeer):
     """A peer that classifies by synthesized samples.
 
-    It adds `_kind`, the class of its learner, and `_learner`. If it classifies in another space
+    It adds `_kind`, the class of its learner. If it classifies in another space
     than that of the samples, it overrides `_map`.
 
     Parameters
@@ -123,7 +123,7 @@ class GenerativePeer(NetworkPeer):
         Seed of initial weights, batches, noise and held-out classes.
     """
 
-    _kind: ClassVar[type[GenerativeLearner]]
+    _kind: ClassVar[type[Any]]
     # Samples of a seen class, as a share of those of an unseen one: real ones are repeated, with
     # other noise. None: each real sample is taken once, and classes have equal weight.
     _seen_share: ClassVar[float | None] = None
@@ -137,6 +137,9 @@ class GenerativePeer(NetworkPeer):
         "The classifier depends on all candidates. Fit again, with prototypes of the new classes."
     )
     explain = refuse_method("The classifier depends on all candidates, not on the class alone.")
+
+    def _learner(self, task: PeerTask) -> GenerativeLearner:
+        return self._kind(*load_torch(self), task, self)
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         learned = super()._learn(task)

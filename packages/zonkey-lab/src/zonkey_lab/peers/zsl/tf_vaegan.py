@@ -8,7 +8,7 @@ import numpy as np
 
 from zonkey.parameters import Count, Interval
 
-from ..base import load_torch, parameter
+from ..base import parameter
 from ..networks import apply_layers, layers, part_of, seed_networks
 from ..training import Training
 from .base import PeerTask
@@ -215,9 +215,6 @@ class TFVAEGAN(GenerativePeer):
     _kind = _TFVAEGANLearner
 
     _own = Training(max_iter=60, n_iter_no_change=25, batch_size=512, learning_rate=5e-4)
-
-    def _learner(self, task: PeerTask) -> _TFVAEGANLearner:
-        return _TFVAEGANLearner(*load_torch(self), task, self)
 
     def _map(self, X: np.ndarray) -> np.ndarray:
         """Return features, beside what the decoder makes of them."""
