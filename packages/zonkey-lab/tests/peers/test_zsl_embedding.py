@@ -16,9 +16,6 @@ P = linear_problem()
 LEARNING = {"n_iter_no_change": None, "batch_size": 24, "device": "cpu"}
 
 
-each_fitting = pytest.mark.parametrize("peer", EMBEDDING, ids=lambda peer: type(peer).__name__)
-
-
 # Objectives, by loops over samples and classes.
 
 RNG = np.random.default_rng(5)

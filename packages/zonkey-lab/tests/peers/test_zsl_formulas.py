@@ -48,7 +48,7 @@ def closeness(x, center):
 
 
 @pytest.mark.parametrize("lam", [0.05, 3.0])
-def test_sae_solves_its_sylvester_equation(lam):
+def test_sae_solves_its_sylvester_equation_and_minimizes_both_errors(lam):
     SS, XX, SX = np.zeros((K, K)), np.zeros((D, D)), np.zeros((K, D))
     for x, label in zip(X, LABELS, strict=True):
         SS += np.outer(PROTOTYPES[label], PROTOTYPES[label])
@@ -62,9 +62,6 @@ def test_sae_solves_its_sylvester_equation(lam):
     assert_allclose(model.embed(X_NEW), [W @ x for x in X_NEW], rtol=1e-9)
     assert_allclose(model.project(PROTOTYPES), [W.T @ s for s in PROTOTYPES.values()], rtol=1e-9)
 
-
-@pytest.mark.parametrize("lam", [0.05, 3.0])
-def test_sae_minimizes_the_error_of_encoder_and_decoder(lam):
     def objective(W):
         return sum(
             np.sum((x - W.T @ PROTOTYPES[label]) ** 2)
@@ -72,7 +69,7 @@ def test_sae_minimizes_the_error_of_encoder_and_decoder(lam):
             for x, label in zip(X, LABELS, strict=True)
         )
 
-    assert_flat(objective, fitted(zsl.SAE, lam=lam).projection_.T)
+    assert_flat(objective, model.projection_.T)
 
 
 def test_sae_compares_by_the_cosine_in_either_space():
@@ -83,28 +80,18 @@ def test_sae_compares_by_the_cosine_in_either_space():
     assert_scores(model, lambda x, s: cosine(x, W.T @ s))
 
 
-def eszsl_matrices(negative=-1):
-    S = np.column_stack([PROTOTYPES[label] for label in SEEN])
-    Y = np.array([[1 if own == label else negative for label in SEEN] for own in LABELS])
-    return X.T, Y, S
-
-
 @pytest.mark.parametrize(
     ("gamma", "lam", "negative"), [(0.2, 4.0, -1.0), (7.0, 0.03, -1.0), (0.5, 0.2, 0.0)]
 )
-def test_eszsl_is_the_printed_product(gamma, lam, negative):
-    X_, Y, S = eszsl_matrices(negative)
+def test_eszsl_is_the_printed_product_and_minimizes_its_error(gamma, lam, negative):
+    X_, S = X.T, np.column_stack([PROTOTYPES[label] for label in SEEN])
+    Y = np.array([[1 if own == label else negative for label in SEEN] for own in LABELS])
     left = np.linalg.inv(X_ @ X_.T + gamma * np.eye(D))
     V = left @ X_ @ Y @ S.T @ np.linalg.inv(S @ S.T + lam * np.eye(K))
     model = fitted(zsl.ESZSL, gamma=gamma, lam=lam, negative=negative)
     assert_allclose(model.projection_, V, rtol=1e-9)
     assert_allclose(model.embed(X_NEW), [V.T @ x for x in X_NEW], rtol=1e-9)
     assert_scores(model, lambda x, s: x @ V @ s)
-
-
-@pytest.mark.parametrize(("gamma", "lam"), [(0.2, 4.0), (7.0, 0.03)])
-def test_eszsl_minimizes_its_regularized_error(gamma, lam):
-    X_, Y, S = eszsl_matrices()
 
     def objective(V):
         return (
@@ -114,7 +101,7 @@ def test_eszsl_minimizes_its_regularized_error(gamma, lam):
             + gamma * lam * np.sum(V**2)
         )
 
-    assert_flat(objective, fitted(zsl.ESZSL, gamma=gamma, lam=lam).projection_)
+    assert_flat(objective, model.projection_)
 
 
 def median_squared_distance():
@@ -162,14 +149,11 @@ def test_exemplars_are_kernel_ridge_regression_on_class_means(kernel, gamma, rid
     assert_scores(model, lambda x, y: closeness(x, exemplar(y)))
 
 
-def test_linear_exemplars_are_ridge_regression_with_equal_classes():
+def test_linear_exemplars_are_ridge_regression_and_those_without_a_ridge_are_means():
     ridge, S = 0.7, np.stack([PROTOTYPES[label] for label in SEEN])
     W = class_means().T @ S @ np.linalg.inv(S.T @ S + ridge * np.eye(K))
     model = fitted(zsl.ExemplarRegression, kernel="linear", ridge=ridge)
     assert_allclose(model.project(PROTOTYPES), [W @ y for y in PROTOTYPES.values()], rtol=1e-9)
-
-
-def test_without_a_ridge_the_exemplars_of_seen_classes_are_their_means():
     model = fitted(zsl.ExemplarRegression, ridge=0.0)
     seen = {label: PROTOTYPES[label] for label in SEEN}
     assert_allclose(model.project(seen), class_means(), rtol=1e-9)
