@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from zonkey.arrays import Array
 from zonkey.bpl.calibration import calibrate
 from zonkey.constraints import (
     check_classes,
@@ -96,6 +97,44 @@ class Peer(CheckedMixin, NearestPrototypeMixin, BaseEstimator):
         vars(self).update(learned)
         self._set_known(known, seen)
         return self
+
+
+class ProjectingPeer(Peer):
+    """A peer with centers f(y) that are not linear in the prototype y; it adds `_project`."""
+
+    def project(self, prototypes: Any) -> Array:
+        """Map prototypes to the feature space.
+
+        Parameters
+        ----------
+        prototypes : mapping, DataFrame, Prototypes or array-like of shape (m, n_dimensions)
+            What the parameter `prototypes` accepts, or a plain matrix.
+
+        Returns
+        -------
+        ndarray of shape (m, n_features)
+            Center of each class, in sorted order of the labels if there are labels.
+        """
+        return NearestPrototypeMixin.project(self, prototypes)
+
+
+class EmbeddingPeer(Peer):
+    """A peer with points f(x) that are not linear in the sample x; it adds `_embed`."""
+
+    def embed(self, X: Any) -> Array:
+        """Map samples to the semantic space.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_dimensions)
+            Point f(x) of each sample x, which is compared with the prototypes.
+        """
+        return NearestPrototypeMixin.embed(self, X)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,17 +10,16 @@ from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores
 from zonkey.parameters import Count
 from zonkey.prototypes import Prototypes
-from zonkey.streaming.accept import accept_chunks
 
 from ..base import load_torch, parameter
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
 from ..training import Training
-from .base import NetworkPeer, PeerTask, ZeroShotLearner
+from .base import EmbeddingPeer, NetworkPeer, PeerTask, ZeroShotLearner
 
 _ACTIVATIONS = ("tanh", "linear")
 
 
-class CMT(NetworkPeer):
+class CMT(EmbeddingPeer, NetworkPeer):
     """Cross-modal transfer: a network of two layers maps samples to the semantic space.
 
     With the prototype y_i of the class of sample x_i, the network f minimizes
@@ -81,21 +80,8 @@ class CMT(NetworkPeer):
     def _learner(self, task: PeerTask) -> ZeroShotLearner:
         return _CMTLearner(self, task)
 
-    @accept_chunks
-    def embed(self, X: Any) -> Array:
-        """Map samples to the semantic space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_dimensions)
-            Output f(x) for each sample x.
-        """
-        return self._map_samples(self._validate(X))
+    def _embed(self, X: Array) -> Array:
+        return self._map_samples(X)
 
     def _map_samples(self, X: Array) -> Array:
         return apply_layers(self.weights_, _ACTIVATIONS, np.asarray(X))

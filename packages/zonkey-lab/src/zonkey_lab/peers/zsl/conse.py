@@ -13,12 +13,12 @@ from zonkey.prototypes import Prototypes
 
 from ..base import attribute, parameter, unit_rows
 from ..convex import linear_classifiers, softmax_loss
-from .base import PeerTask, SamplePeer, refuse_method
+from .base import EmbeddingPeer, PeerTask, SamplePeer, refuse_method
 
 _CURVATURE = 0.01  # of the loss: p (1 - p) with p near 1 / 100, as for many classes
 
 
-class ConSE(SamplePeer):
+class ConSE(EmbeddingPeer, SamplePeer):
     """Convex combination of the prototypes of the likeliest seen classes.
 
     Multinomial logistic regression gives p(j | x) for the seen classes j; with p_i of the class of
@@ -79,20 +79,8 @@ class ConSE(SamplePeer):
     _seen_matrix: np.ndarray = attribute()
     _n_top: int = attribute()
 
-    def embed(self, X: Any) -> Array:
-        """Map samples to the semantic space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_dimensions)
-            The combination f(x) for each sample x.
-        """
-        return self._combine(self._validate(X))
+    def _embed(self, X: Array) -> Array:
+        return self._combine(np.asarray(X))
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         loss, m = softmax_loss(task.codes), task.n_classes

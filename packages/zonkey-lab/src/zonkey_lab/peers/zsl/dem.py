@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from zonkey.arrays import Array
-from zonkey.inference.projection import as_prototypes, require_dimensions
 from zonkey.inference.scorer import LinearScores
 from zonkey.parameters import Count, Interval
 from zonkey.prototypes import Prototypes
@@ -16,10 +14,10 @@ from zonkey.prototypes import Prototypes
 from ..base import attribute, load_torch, parameter
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
 from ..training import Training
-from .base import NetworkPeer, PeerTask, ZeroShotLearner
+from .base import NetworkPeer, PeerTask, ProjectingPeer, ZeroShotLearner
 
 
-class DEM(NetworkPeer):
+class DEM(ProjectingPeer, NetworkPeer):
     """Deep embedding model: a network of two layers maps prototypes to the feature space.
 
     With the prototype y_i of the class of sample x_i, the network f minimizes
@@ -87,23 +85,8 @@ class DEM(NetworkPeer):
     def _learner(self, task: PeerTask) -> ZeroShotLearner:
         return _DEMLearner(self, task)
 
-    def project(self, prototypes: Any) -> Array:
-        """Map prototypes to the feature space.
-
-        Parameters
-        ----------
-        prototypes : mapping, DataFrame, Prototypes or array-like of shape (m, n_dimensions)
-            What the parameter `prototypes` accepts, or a plain matrix.
-
-        Returns
-        -------
-        ndarray of shape (m, n_features)
-            Center f(y) for each prototype y, in sorted order of the labels if there are labels.
-        """
-        check_is_fitted(self, "prototypes_")
-        rows = as_prototypes(prototypes)
-        require_dimensions(rows, self.prototypes_)
-        return self._centers(rows, self._get_learned().dtype)
+    def _project(self, prototypes: Prototypes) -> Array:
+        return self._centers(prototypes, self._get_learned().dtype)
 
     def _centers(self, known: Prototypes, dtype: Any) -> np.ndarray:
         return apply_layers(self.weights_, ("relu", self._output), known.matrix.astype(dtype))

@@ -8,20 +8,18 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 from sklearn.svm import NuSVR
-from sklearn.utils.validation import check_is_fitted
 
 from zonkey.arrays import Array
 from zonkey.bpl.kernels import PrototypeKernel
-from zonkey.inference.projection import as_prototypes, require_dimensions
 from zonkey.inference.scorer import LinearScores
 from zonkey.parameters import Count, Flag, Interval
 from zonkey.prototypes import Prototypes
 
 from ..base import attribute, parameter
-from .base import PeerTask, SamplePeer, refuse_method
+from .base import PeerTask, ProjectingPeer, SamplePeer, refuse_method
 
 
-class EXEM(SamplePeer):
+class EXEM(ProjectingPeer, SamplePeer):
     """Exemplars: support vector regression from prototypes to class means.
 
     Features are reduced to their principal components. For every component, nu support vector
@@ -136,22 +134,7 @@ class EXEM(SamplePeer):
         K = np.asarray(self._kernel.compare(Y, S, np.arange(len(S))))
         return K @ self._weights + self._offsets
 
-    def project(self, prototypes: Any) -> Array:
-        """Map prototypes to the feature space.
-
-        Parameters
-        ----------
-        prototypes : mapping, DataFrame, Prototypes or array-like of shape (m, n_dimensions)
-            What the parameter `prototypes` accepts, or a plain matrix.
-
-        Returns
-        -------
-        ndarray of shape (m, n_features)
-            Predicted mean of each class, in sorted order of the labels if there are labels.
-        """
-        check_is_fitted(self, "prototypes_")
-        prototypes = as_prototypes(prototypes)
-        require_dimensions(prototypes, self.prototypes_)
+    def _project(self, prototypes: Prototypes) -> Array:
         exemplars = self._exemplars(prototypes) @ self.components_.astype(np.float64).T
         return (exemplars + self.mean_).astype(self.mean_.dtype)
 

@@ -14,6 +14,7 @@ from ..networks import layers, seed_networks, to_array
 from ..training import Training, train
 from .ale import ALE
 from .base import PeerTask
+from .bilinear import RankingLearner
 from .generative import GenerativeLearner, GenerativePeer, Kept, Networks, softmax_regression
 
 _GENERATOR = ("leaky_relu", "relu")
@@ -200,7 +201,7 @@ class FCLSWGAN(GenerativePeer):
         Y, seed = known.matrix.astype(np.float64), self._synthesis["seed"]
         peer = ALE(training=_RANKING)
         # Without a bias it matters where zero is: ranking is learned on unscaled features.
-        learner = peer._learner(PeerTask(to_array(Z) * size + low, codes, Y, seed))
+        learner = RankingLearner(PeerTask(to_array(Z) * size + low, codes, Y, seed), peer)
         train(learner, max_iter=peer.schedule.max_iter, seed=seed)
         W = Y @ learner.export()["projection_"].T
         return W * size, W @ low

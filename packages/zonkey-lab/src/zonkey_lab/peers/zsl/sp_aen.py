@@ -10,17 +10,16 @@ from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores
 from zonkey.parameters import Count, Interval
 from zonkey.prototypes import Prototypes
-from zonkey.streaming.accept import accept_chunks
 
 from ..base import load_torch, parameter, unit_rows
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
 from ..training import Training
-from .base import NetworkPeer, PeerTask, ZeroShotLearner
+from .base import EmbeddingPeer, NetworkPeer, PeerTask, ZeroShotLearner
 
 _ACTIVATIONS = ("leaky_relu", "linear")
 
 
-class SPAEN(NetworkPeer):
+class SPAEN(EmbeddingPeer, NetworkPeer):
     """Semantics-preserving adversarial embedding: a classifying and a reconstructing branch.
 
     E and F map samples to the semantic space, G maps back to features, and D distinguishes the two
@@ -100,21 +99,8 @@ class SPAEN(NetworkPeer):
     def _learner(self, task: PeerTask) -> ZeroShotLearner:
         return _SPAENLearner(self, task)
 
-    @accept_chunks
-    def embed(self, X: Any) -> Array:
-        """Map samples to the semantic space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_dimensions)
-            E(x) for each sample x, of unit length.
-        """
-        return self._map_samples(self._validate(X))
+    def _embed(self, X: Array) -> Array:
+        return self._map_samples(X)
 
     def _map_samples(self, X: Array) -> Array:
         return unit_rows(apply_layers(self.weights_, _ACTIVATIONS, np.asarray(X)))
