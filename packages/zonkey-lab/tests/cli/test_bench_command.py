@@ -19,27 +19,28 @@ SMALL = Scale(
 )
 
 
+def keep_models(monkeypatch, name, *models):
+    monkeypatch.setitem(EXPERIMENTS, name, replace(EXPERIMENTS[name], models=models))
+
+
 @pytest.fixture
 def bench(tmp_path, monkeypatch):
     """Call `zonkey bench` on a small data set."""
     use_source(monkeypatch)
+    keep_models(monkeypatch, "ablation", "FPL", "BPL0", "BPL1")
     monkeypatch.setattr(sources, "find_sources", lambda *_: {"small": small_source()})
     monkeypatch.setattr(paper_commands, "QUICK", SMALL)
     runs = ["--runs", str(tmp_path / "runs"), "--quick"]
     return lambda *arguments: CliRunner().invoke(app, ["bench", *arguments, *runs])
 
 
-def keep_models(monkeypatch, name, *models):
-    monkeypatch.setitem(EXPERIMENTS, name, replace(EXPERIMENTS[name], models=models))
-
-
 def test_runs_are_recorded_with_the_command_that_repeats_them(bench, tmp_path):
     done = bench("ablation")
     assert done.exit_code == 0, done.output
-    assert "18 new runs" in done.stdout
-    assert "18 of 18 runs" in done.stderr
+    assert "7 new runs" in done.stdout
+    assert "7 of 7 runs" in done.stderr
     records = list(Records(tmp_path / "runs"))
-    assert len(records) == 18
+    assert len(records) == 7
     assert {r["command"] for r in records} == {"zonkey bench ablation --data small --quick"}
     again = bench("ablation", "--data", "small")
     assert again.exit_code == 0
@@ -51,7 +52,7 @@ def test_runs_are_recorded_with_the_command_that_repeats_them(bench, tmp_path):
 def test_seeds_and_trials_can_be_asked_for(bench, tmp_path, monkeypatch):
     assert bench("ablation", "--seeds", "3").exit_code == 0
     records = list(Records(tmp_path / "runs"))
-    assert sorted(r["seed"] for r in records if r["model"] == "BPL") == [0, 0, 1, 2]
+    assert sorted(r["seed"] for r in records if r["model"] == "BPL1") == [0, 0, 1, 2]
     asked = "zonkey bench ablation --data small --seeds 3 --quick"
     assert {record["command"] for record in records} == {asked}
     keep_models(monkeypatch, "mini-imagenet", "BPL (SFSP1)", "NN")
@@ -86,7 +87,7 @@ def test_a_bench_without_any_finished_run_prints_no_table(bench, monkeypatch):
     monkeypatch.setattr(runner, "_execute", lambda job: (job, {"error": "bad data"}))
     done = bench("ablation")
     assert done.exit_code == 1
-    assert "RPL failed: bad data" in done.stderr
+    assert "FPL failed: bad data" in done.stderr
     assert isinstance(done.exception, SystemExit)
     assert done.stdout.startswith("0 new runs")
 
@@ -124,7 +125,7 @@ def test_notes_follow_a_table_once(capsys):
     [
         (["ablaton"], "Did you mean 'ablation'?"),
         (["everything"], "or all; got 'everything'"),
-        (["ablation", "--model", "SAE"], "must be one of those of ablation: FPL, RPL"),
+        (["ablation", "--model", "SAE"], "must be one of those of ablation: FPL, BPL0"),
     ],
 )
 def test_an_unknown_experiment_is_one_line_and_exit_code_2(bench, arguments, said):
@@ -190,6 +191,6 @@ def test_an_interruption_keeps_finished_runs(bench, tmp_path, monkeypatch):
     assert "run the same command again to resume" in done.stderr
     assert len(list(Records(tmp_path / "runs"))) == 3
     done = bench("ablation")
-    assert "15 new runs" in done.stdout
+    assert "4 new runs" in done.stdout
     for path in (tmp_path / "runs").rglob("*"):
         assert path.is_dir() or json.loads(path.read_text())
