@@ -38,6 +38,7 @@ def test_docstrings_take_from_base_classes_what_they_lack():
     names = re.findall(r"^(\w+) : ", text.partition("Attributes\n---")[0], re.M)
     assert names == [*signature(zonkey_lab.peers.zsl.CMT).parameters]
     assert text.count("n_iter_ : int\n    Number of epochs.\n") == 1
+    assert "`batch_size` is 256 and `learning_rate` is 0.001. The publication has no" in text
     assert text.index("weights_ : ") < text.index("n_iter_ : ") < text.index("n_features_in_ : ")
 
 

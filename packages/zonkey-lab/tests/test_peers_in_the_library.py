@@ -56,12 +56,6 @@ def fitted(name):
     return KINDS[name]().set_params(**given).fit(P.X, P.y)
 
 
-def test_peers_are_imported_from_the_library_too():
-    code = "from zonkey.peers.zsl import SAE; import zonkey.peers.fsl; print(SAE.__module__)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.stdout.strip(), done.stderr) == ("zonkey_lab.peers.zsl.sae", "")
-
-
 @pytest.mark.parametrize("name", KINDS)
 def test_every_figure_against_loops(name):
     K = (1, 2, 3)
@@ -75,16 +69,11 @@ def test_every_figure_against_loops(name):
         assert_allclose(found[figure], value, err_msg=figure, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("in_pipeline", [False, True])
-def test_a_file_gives_the_same_answers(name, in_pipeline, tmp_path):
-    model = fitted(name)
-    if in_pipeline:
-        model = make_pipeline(Normalizer(), clone(model)).fit(P.X, P.y)
+def test_a_pipeline_in_a_file_gives_the_same_answers(tmp_path):
+    model = make_pipeline(Normalizer(), clone(fitted("SAE"))).fit(P.X, P.y)
     zonkey.save(model, tmp_path / "a.zonkey")
     again = zonkey.load(tmp_path / "a.zonkey")
     assert_array_equal(again.decision_function(P.X_new), model.decision_function(P.X_new))
-    assert_array_equal(again.predict(P.X_new), model.predict(P.X_new))
 
 
 def test_class_names_in_files_are_distinct():
@@ -116,6 +105,9 @@ for command in json.loads(sys.argv[1]):
     done = CliRunner().invoke(app, command)
     if done.exit_code:
         sys.exit(f"{command}: {done.output}")
+from zonkey.peers.zsl import SAE  # from the library too
+import zonkey.peers.fsl
+sys.exit(SAE.__module__ != "zonkey_lab.peers.zsl.sae")
 """
     texts = json.dumps([[str(argument) for argument in command] for command in commands])
     ended = subprocess.run([sys.executable, "-c", code, texts], capture_output=True, text=True)
@@ -200,15 +192,11 @@ def test_cosines_are_not_exported():
         to_onnx(SAE(P.prototypes).fit(P.X, P.y))
 
 
-def test_an_index_of_cosines_is_exact():
-    model = SAE(P.prototypes, candidates="all").fit(P.X, P.y)
-    found = CandidateIndex(model, effort=1.0).predict_top(P.X_new, 5)
-    assert_array_equal(found, model.predict_top(P.X_new, 5))
-
-
-@pytest.mark.parametrize("factor", [1.0, 1e5, 1e25])
-def test_an_index_with_full_effort_is_exact(factor):
-    model = ESZSL(P.prototypes, candidates="all").fit(P.X, P.y)
+@pytest.mark.parametrize(
+    ("peer", "factor"), [(SAE, 1.0), (ESZSL, 1.0), (ESZSL, 1e5), (ESZSL, 1e25)]
+)
+def test_an_index_with_full_effort_is_exact(peer, factor):
+    model = peer(P.prototypes, candidates="all").fit(P.X, P.y)
     index = CandidateIndex(model, effort=1.0)
     rows = np.where(np.arange(len(P.X_new))[:, None] % 2, factor, 1.0) * P.X_new
     assert_array_equal(index.predict_top(rows, 7), model.predict_top(rows, 7))

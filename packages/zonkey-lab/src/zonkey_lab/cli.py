@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from .paper.report.blocks import Document, TableBlock
 
 _ALL = "all"
+# Options, and the fields of `Scale` that they change.
+_FIELDS = {
+    "seeds": "n_seeds", "trials": "n_trials", "points": "n_points", "map_classes": "map_classes",
+}  # fmt: skip
 _MOST = 1000  # columns of the widest table
 _REMARK = 20  # least width of a column of text
 _HEADLINES = ("zsl", "hm", "hit@1")  # the figure that a line of the table shows
@@ -119,34 +123,18 @@ def bench(
 
         experiments = [_select_models(each, model) for each in _experiments(name)]
         names = data or list(find_sources(place))
-        changed = {
-            "n_seeds": seeds,
-            "n_trials": trials,
-            "n_points": points,
-            "map_classes": map_classes,
-        }
-        given = {key: value for key, value in changed.items() if value is not None}
-        scale = replace(QUICK if quick else FULL, **given)
+        asked = {"seeds": seeds, "trials": trials, "points": points, "map_classes": map_classes}
+        given = {_FIELDS[key]: value for key, value in asked.items() if value is not None}
+        rest = {**asked, "model": model, "device": device, "folder": place}
         steps = run_experiments(
             experiments,
             names,
             Records(runs),
-            scale,
+            replace(QUICK if quick else FULL, **given),
             folder=place,
             n_jobs=jobs,
             device=device,
-            command=_command(
-                name,
-                names,
-                quick,
-                seeds=seeds,
-                trials=trials,
-                points=points,
-                map_classes=map_classes,
-                model=model,
-                device=device,
-                folder=place,
-            ),
+            command=_command(name, names, quick, **rest),
         )
         n_done, failures = _watch(steps, Console(stderr=True))
     for failure in failures:

@@ -5,91 +5,49 @@ from functools import partial
 import numpy as np
 import pytest
 from http_server import serving, zip_of
-from mat_files import save_mat
+from tiny_benchmark import folder_contents, spoil, write_folder
 from typer.testing import CliRunner
 
 from zonkey.cli import app
 from zonkey_lab.datasets.fetch import fetch_dataset
 from zonkey_lab.datasets.registry import Remote
 
-NAMES = ["antelope", "bear", "cat", "dolphin"]
+NAN = np.full((5, 24), np.nan)
 
 
-def benchmark(folder, features=(), splits=()):
-    """Write a tiny xlsa17 folder, with entries replaced (or left out, where None)."""
-    rng = np.random.default_rng(0)
-    content = {
-        "features": rng.normal(size=(5, 12)),
-        "labels": np.repeat([1.0, 2.0, 3.0, 4.0], 3)[:, None],
-        **dict(features),
-    }
-    tables = {
-        "att": rng.normal(size=(3, 4)),
-        "allclasses_names": NAMES,
-        "trainval_loc": np.array([[1.0], [2], [4], [5]]),
-        "test_seen_loc": np.array([[3.0], [6]]),
-        "test_unseen_loc": np.array([[7.0], [8], [9], [10], [11], [12]]),
-        **dict(splits),
-    }
-    for name, arrays in (("res101", content), ("att_splits", tables)):
-        kept = {key: value for key, value in arrays.items() if value is not None}
-        save_mat(folder / f"{name}.mat", kept)
-    return [folder]
-
-
-def cut_short(paths):
-    path = paths[0] / "res101.mat"
+def cut(path):
     path.write_bytes(path.read_bytes()[: int(0.6 * path.stat().st_size)])
-    return paths
 
 
-def text_in_place_of(folder):
-    benchmark(folder)
-    (folder / "res101.mat").write_text("<html>Not found</html>")
-    return [folder]
-
-
-BAD = np.full((5, 12), np.nan)
+# What is done to the variables, or to the file of features; test_xlsa17 has more.
 DAMAGED = {
-    "truncated mat": (lambda f: cut_short(benchmark(f)), "res101.mat"),
-    "not a mat file": (text_in_place_of, "res101.mat"),
-    "wrong key in a mat file": (lambda f: benchmark(f, {"features": None}), "features"),
-    "missing split": (lambda f: benchmark(f, splits={"trainval_loc": None}), "trainval_loc"),
-    "transposed features": (lambda f: benchmark(f, {"features": np.ones((12, 5))}), "ranspose"),
-    "labels out of range": (lambda f: benchmark(f, {"labels": np.full((12, 1), 5.0)}), "labels"),
-    "labels from 0": (lambda f: benchmark(f, {"labels": np.arange(12.0)[:, None] // 3}), "from 0"),
-    "NaN in a mat file": (lambda f: benchmark(f, {"features": BAD}), "NaN"),
-    "positions out of range": (
-        lambda f: benchmark(f, splits={"test_seen_loc": np.array([[13.0]])}),
-        "test_seen_loc",
-    ),
-    "training samples in the test": (
-        lambda f: benchmark(f, splits={"test_seen_loc": np.array([[1.0]])}),
-        "test_seen",
-    ),
-    "seen and unseen classes overlap": (
-        lambda f: benchmark(f, splits={"test_unseen_loc": np.array([[3.0]])}),
-        "unseen",
-    ),
+    "wrong key": (lambda v: v.pop("features"), None, "`features`"),
+    "transposed": (lambda v: v.update(features=v["features"].T), None, "It is transposed"),
+    "NaN, which only reading reveals": (lambda v: v.update(features=NAN), None, "NaN"),
+    "truncated": (None, cut, "res101.mat"),
+    "not a mat file": (None, lambda path: path.write_text("<html>Not found</html>"), "res101.mat"),
 }
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
 def test_damaged_files_give_clear_lines_and_exit_code_2(kind, tmp_path):
-    damage, named = DAMAGED[kind]
-    paths = damage(tmp_path)
+    change, damage, named = DAMAGED[kind]
+    contents = folder_contents()
+    folder = write_folder(tmp_path, spoil(contents, change) if change else contents)
+    if damage:
+        damage(folder / "res101.mat")
     before = sorted(tmp_path.rglob("*"))
-    done = CliRunner().invoke(app, ["data", "check", *map(str, paths)])
+    done = CliRunner().invoke(app, ["data", "check", str(folder)])
     assert done.exit_code == 2, done.output
-    lines = [line for line in done.stderr.splitlines() if line]
-    assert len(lines) == 1, lines
-    assert named in lines[0]
+    (line,) = [line for line in done.stderr.splitlines() if line]
+    assert named in line
     assert "Traceback" not in done.output
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_the_undamaged_files_pass(tmp_path):
-    done = CliRunner().invoke(app, ["data", "check", str(benchmark(tmp_path)[0])])
+    folder = write_folder(tmp_path, folder_contents())
+    done = CliRunner().invoke(app, ["data", "check", str(folder)])
     assert done.exit_code == 0, done.output
     assert not done.stderr
 

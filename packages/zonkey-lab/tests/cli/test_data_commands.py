@@ -44,7 +44,9 @@ def put_there(data_folder, name, files):
 
 
 def test_list_shows_all_data_sets_and_where_they_lie(data, tmp_path):
-    put_there(tmp_path, "CUB", ["res101.mat", "att_splits.mat"])
+    cub = put_there(tmp_path, "CUB", ["res101.mat", "att_splits.mat"])
+    put_there(tmp_path, "SUN", [])
+    put_there(tmp_path, "AWA2", ["att_splits.mat"])
     done = data("list")
     assert done.exit_code == 0, done.output
     assert "in the package" in done.stdout
@@ -52,12 +54,6 @@ def test_list_shows_all_data_sets_and_where_they_lie(data, tmp_path):
         assert f" {name} " in done.stdout
     assert done.stdout.count("xlsa17.zip, about 879.0 MB") == 5
     assert done.stdout.count("not fetched") == 4
-
-
-def test_list_as_json(data, tmp_path):
-    cub = put_there(tmp_path, "CUB", ["res101.mat", "att_splits.mat"])
-    put_there(tmp_path, "SUN", [])
-    put_there(tmp_path, "AWA2", ["att_splits.mat"])
     records = {record["name"]: record for record in json.loads(data("list", "--json").stdout)}
     assert list(records) == NAMES
     assert records["cub"]["where"] == str(cub)
@@ -90,6 +86,10 @@ def test_info_tells_all_in_unbroken_lines(data):
         "about": REGISTRY["cub"].about,
         "required": "res101.mat, att_splits.mat",
     }
+    for name in NAMES:
+        record = json.loads(data("info", name, "--json").stdout)
+        assert record["name"] == name
+        assert record["citation"]
 
 
 def test_info_of_the_emoji_needs_no_other_document(data):
@@ -108,13 +108,6 @@ def test_an_incomplete_folder_is_one_line_on_stderr(data, tmp_path):
         f"The folder {folder} must hold res101.mat and att_splits.mat; it lacks "
         "res101.mat. Move it away, or add res101.mat.\n"
     )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_info_as_json(data, name):
-    record = json.loads(data("info", name, "--json").stdout)
-    assert record["name"] == name
-    assert record["citation"]
 
 
 def test_fetch_prints_the_folder_and_nothing_else_on_stdout(data, server, tmp_path):
@@ -152,19 +145,17 @@ def test_a_wrong_name_is_one_line_on_stderr(data, arguments, text):
     assert done.stderr.count("\n") == 1
 
 
-def test_an_error_of_the_server_is_one_line_on_stderr(data, server):
+def test_what_cannot_be_fetched_is_one_line_on_stderr(data, server, monkeypatch):
+    def refusal():
+        done = data("fetch", "stripes")
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert done.stderr.count("\n") == 1
+        return done.stderr
+
     server.status = 404
-    done = data("fetch", "stripes")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "it answered 404 Not Found" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-def test_a_missing_package_is_one_line_on_stderr(data, server, monkeypatch):
+    assert "it answered 404 Not Found" in refusal()
     monkeypatch.setitem(sys.modules, "pooch", None)
-    done = data("fetch", "stripes")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == (
+    assert refusal() == (
         'Fetching data needs pooch. Run: pip install "zonkey-lab[data]" '
         '(in a clone: pip install -e "packages/zonkey-lab[data]").\n'
     )

@@ -22,32 +22,24 @@ def runs(tmp_path):
     return tmp_path / "runs"
 
 
-def test_page_and_tables_are_written_and_named(runs, tmp_path):
+def test_page_tables_and_figures_are_written_and_named(runs, tmp_path):
     out = tmp_path / "made" / "report"
-    done = call("--runs", runs, "--out", out)
+    done = call("--runs", runs, "--out", out, "--data", "cub")
     assert done.exit_code == 0, done.output
     assert str(out / "index.html") in done.output
     assert {path.name for path in out.iterdir()} == {"index.html", "tables.md", "figures"}
     assert (out / "figures" / "ablation-cub.svg").exists()
-
-
-def test_what_was_written_as_json(runs, tmp_path):
-    out = tmp_path / "report"
-    done = call("--runs", runs, "--out", out, "--json")
+    again = call("--runs", runs, "--out", out, "--data", "cub", "--json")
     written = {"page": "index.html", "tables": "tables.md", "figures": "figures"}
-    assert json.loads(done.output) == {name: str(out / file) for name, file in written.items()}
-    done = call("--runs", runs, "--markdown", out / "results.md", "--json")
-    assert json.loads(done.output) == {"tables": str(out / "results.md")}
-
-
-def test_markdown_alone(runs, tmp_path):
-    call("--runs", runs, "--out", tmp_path / "report")
+    assert json.loads(again.output) == {name: str(out / file) for name, file in written.items()}
     target = tmp_path / "docs" / "results.md"
-    done = call("--runs", runs, "--markdown", target)
+    done = call("--runs", runs, "--markdown", target, "--data", "cub")
     assert done.exit_code == 0, done.output
     assert str(target) in done.output
     assert list(target.parent.iterdir()) == [target]
-    assert target.read_bytes() == (tmp_path / "report" / "tables.md").read_bytes()
+    assert target.read_bytes() == (out / "tables.md").read_bytes()
+    done = call("--runs", runs, "--markdown", target, "--data", "cub", "--json")
+    assert json.loads(done.output) == {"tables": str(target)}
 
 
 def test_data_sets_can_be_picked_in_any_case(runs, tmp_path):
@@ -68,27 +60,18 @@ def refused(done, message):
     assert len(done.output.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("exists", [True, False])
-def test_no_records_are_told_in_one_line(tmp_path, exists):
-    folder = tmp_path / "runs"
-    if exists:
-        folder.mkdir()
-    out = tmp_path / "report"
-    done = call("--runs", folder, "--out", out)
-    refused(done, f"There must be records to report on; {folder} holds none. Make some with")
-    assert not out.exists()
-
-
-def test_a_data_set_without_records_is_told_in_one_line(runs, tmp_path):
-    done = call("--runs", runs, "--out", tmp_path / "report", "--data", "sun")
+def test_what_cannot_be_reported_is_told_in_one_line(runs, tmp_path):
+    out, empty = tmp_path / "report", tmp_path / "empty"
+    empty.mkdir()
+    for folder in (empty, tmp_path / "absent"):
+        message = f"There must be records to report on; {folder} holds none. Make some with"
+        refused(call("--runs", folder, "--out", out), message)
+    done = call("--runs", runs, "--out", out, "--data", "sun")
     refused(done, "The data set must have records: cub, emoji; got 'sun'.")
-
-
-def test_a_damaged_record_is_told_in_one_line(runs, tmp_path):
     path = next(runs.glob("*/*/*.json"))
     path.write_text("{")
-    done = call("--runs", runs, "--out", tmp_path / "report")
-    refused(done, f"The record {path} must be JSON; it is damaged.")
+    refused(call("--runs", runs, "--out", out), f"The record {path} must be JSON; it is damaged.")
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("option", ["--out", "--markdown"])

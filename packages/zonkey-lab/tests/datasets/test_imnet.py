@@ -41,30 +41,22 @@ def refusal(path):
     return str(error.value)
 
 
-def check_contents(data, variables, seen_label, unseen_label):
-    np.testing.assert_array_equal(data.X_train, variables["X_tr"])
-    np.testing.assert_array_equal(data.X_test_unseen, variables["X_te"])
-    assert data.X.flags.c_contiguous
-    assert data.y_train.tolist() == [seen_label(number) for number in SEEN_NUMBERS]
-    assert data.y_test_unseen.tolist() == [unseen_label(number) for number in TEST_NUMBERS]
-    assert len(data.prototypes) == 5
-    for number, words in WORDS.items():
-        np.testing.assert_array_equal(data.prototypes[seen_label(number)], words)
-    for number, words in zip(UNSEEN_IDS, UNSEEN_WORDS, strict=True):
-        np.testing.assert_array_equal(data.prototypes[unseen_label(number)], words)
-
-
 @pytest.mark.parametrize("ids", [UNSEEN_IDS, [2, 1]])
 def test_columns_of_seen_classes_are_not_mistaken_for_unseen_ones(tmp_path, ids):
     of_test = [ids[UNSEEN_IDS.index(number)] for number in TEST_NUMBERS]
     variables = release(X_te_cl_id=column(ids), Y_te=column(of_test))
     save_mat(tmp_path / "ImNet_2_demo_data.mat", variables)
-    check_contents(
-        load_imnet(tmp_path),
-        variables,
-        lambda number: f"seen {number:04d}",
-        lambda number: f"unseen {ids[UNSEEN_IDS.index(number)]:04d}",
-    )
+    data = load_imnet(tmp_path)
+    np.testing.assert_array_equal(data.X_train, variables["X_tr"])
+    np.testing.assert_array_equal(data.X_test_unseen, variables["X_te"])
+    assert data.X.flags.c_contiguous
+    assert data.y_train.tolist() == [f"seen {number:04d}" for number in SEEN_NUMBERS]
+    assert data.y_test_unseen.tolist() == [f"unseen {number:04d}" for number in of_test]
+    assert len(data.prototypes) == 5
+    for number, words in WORDS.items():
+        np.testing.assert_array_equal(data.prototypes[f"seen {number:04d}"], words)
+    for number, words in zip(ids, UNSEEN_WORDS, strict=True):
+        np.testing.assert_array_equal(data.prototypes[f"unseen {number:04d}"], words)
 
 
 def test_the_record_counts_samples_and_compares_sizes(tmp_path):
@@ -83,92 +75,45 @@ def test_the_file_is_found_among_others(tmp_path):
     assert load_imnet(tmp_path).about["features_file"] == "b.mat"
 
 
-def test_features_are_not_read_before_they_are_used(tmp_path):
-    save_mat(tmp_path / "a.mat", release(X_tr=release()["X_tr"].astype("f4")))
+def test_features_are_read_and_checked_on_first_use(tmp_path):
+    variables = release(X_tr=release()["X_tr"].astype("f4"))
+    variables["X_te"][1, 2] = np.inf
+    save_mat(tmp_path / "a.mat", variables)
     data = load_imnet(tmp_path)
     assert data.shape == (10, 5)
+    with pytest.raises(DataError, match=r"row 8 of `X_tr` and `X_te` of .* holds NaN"):
+        _ = data.X
     (tmp_path / "a.mat").unlink()
     with pytest.raises(DataError, match="does not exist"):
         _ = data.X
 
 
-def test_features_that_are_not_finite_are_refused_when_they_are_read(tmp_path):
-    variables = release()
-    variables["X_te"][1, 2] = np.inf
-    save_mat(tmp_path / "a.mat", variables)
-    data = load_imnet(tmp_path)
-    with pytest.raises(DataError, match=r"row 8 of `X_tr` and `X_te` of .* holds NaN"):
-        _ = data.X
-
-
 DIFFERENT_WORDS = np.stack([WORDS[number] + (i == 3) for i, number in enumerate(SEEN_NUMBERS)])
-DAMAGES = {
-    "transposed features": (
-        {"X_tr": np.ones((5, 7))},
-        "one row for each of the 7 labels",
-        "its shape is (5, 7). It is transposed: save X_tr'.",
-    ),
-    "other test features": (
-        {"X_te": np.ones((3, 6))},
-        "`X_te` of",
-        "as many columns as `X_tr`; its shape is (3, 6). Use files that fit together.",
-    ),
-    "text for features": (
-        {"X_tr": ["a", "b"]},
-        "`X_tr` of",
-        "must hold numbers",
-        "Save a matrix of numbers",
-    ),
-    "word vectors that differ within a class": (
-        {"S_tr": DIFFERENT_WORDS},
-        "`S_tr` of",
-        "equal rows within a class; those of class seen 0003 differ",
-        "Save the same vector in each row.",
-    ),
-    "word vectors of other samples": (
-        {"S_tr": np.ones((4, 7))},
-        "`S_tr` of",
-        "one row for each of the 7 training labels; its shape is (4, 7)",
-        "It is transposed: save S_tr'.",
-    ),
-    "word vectors of another length": (
-        {"S_te_pro": np.ones((2, 3))},
-        "New prototypes must have the 4 dimensions of the known ones; got 3",
-        "Use the same semantic space",
-    ),
-    "too few word vectors": (
-        {"S_te_pro": np.ones((1, 4))},
-        "Prototypes need one row per label; got 2 labels and 1 rows",
-    ),
-    "a test label without a class": (
-        {"Y_te": column([7, 42, 43])},
-        "No prototype for the class 'unseen 0043'",
-        "Add the missing rows",
-    ),
-    "rows of labels without a 1": (
-        {"Y": np.zeros((7, 3))},
-        "`Y` of",
-        "a single 1 in each row",
-        "Save one-hot rows",
-    ),
-    "names for numbers": ({"Y_te": ["a", "b", "a"]}, "`Y_te` of", "must hold numbers"),
-    "labels that are not whole": (
-        {"Y_te": column([7, 42, 7.5])},
-        "`Y_te` of",
-        "whole numbers; got 7.5",
-    ),
-    "no test features": (
-        {"X_te": None},
-        "must hold the variable `X_te`; it holds S_te_pro, S_tr, X_te_cl_id, X_tr, Y, Y_te",
-        "Save it under that name",
-    ),
-    "no word vectors": ({"S_tr": None}, "must hold the variable `S_tr`"),
-}
+DAMAGES = [
+    ({"X_tr": np.ones((5, 7))}, "one row for each of the 7 labels",
+     "its shape is (5, 7). It is transposed: save X_tr'."),
+    ({"X_te": np.ones((3, 6))}, "`X_te` of", "as many columns as `X_tr`; its shape is (3, 6). Use "
+     "files that fit together."),
+    ({"X_tr": ["a", "b"]}, "`X_tr` of", "must hold numbers", "Save a matrix of numbers"),
+    ({"S_tr": DIFFERENT_WORDS}, "`S_tr` of", "equal rows within a class; those of class seen 0003 "
+     "differ", "Save the same vector in each row."),
+    ({"S_tr": np.ones((4, 7))}, "`S_tr` of", "one row for each of the 7 training labels; its shape "
+     "is (4, 7)", "It is transposed: save S_tr'."),
+    ({"S_te_pro": np.ones((2, 3))}, "New prototypes must have the 4 dimensions of the known ones; "
+     "got 3", "Use the same semantic space"),
+    ({"S_te_pro": np.ones((1, 4))}, "Prototypes need one row per label; got 2 labels and 1 rows"),
+    ({"Y_te": column([7, 42, 43])}, "No prototype for the class 'unseen 0043'", "Add the missing"),
+    ({"Y": np.zeros((7, 3))}, "`Y` of", "a single 1 in each row", "Save one-hot rows"),
+    ({"Y_te": ["a", "b", "a"]}, "`Y_te` of", "must hold numbers"),
+    ({"Y_te": column([7, 42, 7.5])}, "`Y_te` of", "whole numbers; got 7.5"),
+    ({"X_te": None}, "must hold the variable `X_te`; it holds S_te_pro, S_tr, X_te_cl_id, X_tr, Y, "
+     "Y_te", "Save it under that name"),
+    ({"S_tr": None}, "must hold the variable `S_tr`"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_contents_are_refused(tmp_path, damage):
-    changes, *parts = DAMAGES[damage]
+@pytest.mark.parametrize(("changes", "parts"), [(changes, parts) for changes, *parts in DAMAGES])
+def test_damaged_contents_are_refused(tmp_path, changes, parts):
     save_mat(tmp_path / "a.mat", release(**changes))
     line = refusal(tmp_path)
     for part in parts:

@@ -49,19 +49,16 @@ def test_base_and_novel_classes(tmp_path, n_base, novel, first, last):
     assert data.record()["n_backbone_classes"] == n_base
 
 
-def test_values_are_those_of_the_file_in_float32(tmp_path):
-    data, stored = load_mini_imagenet(saved(tmp_path)), contents()
+def test_values_are_those_of_the_file_and_whole_numbers_may_be_floats(tmp_path):
+    stored = contents()
+    changes = {"labels": stored["labels"].astype(np.float32), "n_backbone_classes": [64.0]}
+    data = load_mini_imagenet(saved(tmp_path, **changes))
+    assert data.y.tolist() == NAMES[stored["labels"]].tolist()
+    assert data.about["n_backbone_classes"] == 64
     assert data.X.dtype == np.float32
     np.testing.assert_array_equal(data.X, stored["features"].astype(np.float32))
     for number in (0, 63, 99):
         np.testing.assert_array_equal(data.prototypes[NAMES[number]], stored["prototypes"][number])
-
-
-def test_whole_numbers_may_be_floats(tmp_path):
-    changes = {"labels": contents()["labels"].astype(np.float32), "n_backbone_classes": [64.0]}
-    data = load_mini_imagenet(saved(tmp_path, **changes))
-    assert data.y.tolist() == NAMES[contents()["labels"]].tolist()
-    assert data.about["n_backbone_classes"] == 64
 
 
 def test_a_name_that_comes_twice_is_told_apart(tmp_path):
@@ -79,11 +76,7 @@ def test_a_name_that_comes_twice_is_told_apart(tmp_path):
     [
         ({"n_backbone_classes": 80}, "val", "was trained on 80 classes"),
         ({}, "train", "got 'train'"),
-        (
-            {"prototypes": None},
-            "test",
-            "must hold `prototypes`; backbone.npz has features",
-        ),
+        ({"prototypes": None}, "test", "must hold `prototypes`; backbone.npz has features"),
         ({"labels": np.repeat(np.arange(1, 101), 2)}, "test", "has 100. Subtract 1"),
         ({"labels": np.repeat(NAMES, 2)}, "test", "Labels must be positions"),
         ({"labels": np.arange(100)}, "test", "200 rows"),

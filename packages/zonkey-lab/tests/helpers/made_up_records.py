@@ -177,11 +177,17 @@ class MadeUp:
             sizes = {"n_way": 5, "n_shot": n_shot, "n_query": 15, "n_trials": N_TRIALS}
             self.write(f"unlabeled-trials-{n_shot}", model, **found, **sizes)
 
-    def trials(self, model, skill, n_shot):
-        """Write small trials."""
+    def trials(self, model, skill, asked, accuracies=None, **changed):
+        """Write small trials; data may give fewer shots than asked for."""
         values = np.clip(skill + 0.05 * self.rng.normal(size=N_TRIALS), 0, 1)
-        sizes = {"n_way": 5, "n_shot": n_shot, "n_query": 15, "n_trials": N_TRIALS}
-        return self.write(f"trials-{n_shot}", model, accuracies=values, **sizes)
+        values = values if accuracies is None else np.array(accuracies)
+        sizes = {"n_way": 5, "n_shot": asked, "n_query": 15, "n_trials": len(values), **changed}
+        return self.write(f"trials-{asked}", model, accuracies=values, **sizes)
+
+    def hits(self, model, values, shots, **more):
+        """Write given hits among all classes, by repetition and number of shots, for any k."""
+        hits = dict.fromkeys(("hit@1", "hit@5"), np.array(values).tolist())
+        return self.write("all-classes", model, shots=list(shots), n_novel=5, **hits, **more)
 
     def all_classes(self, model, skill, shots=SHOTS, slope=0.05, **settings):
         """Write hit@k among all classes, which grows with the number of shots."""

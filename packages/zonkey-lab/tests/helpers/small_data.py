@@ -3,6 +3,7 @@
 import numpy as np
 
 from zonkey.files.dataset import Dataset, Split
+from zonkey_lab.paper.bench import runner
 from zonkey_lab.paper.bench.sources import DataSource, validation_view
 
 N_CLASSES, N_SAMPLES = 12, 9
@@ -35,3 +36,10 @@ def small_source(seed=0):
         return small_dataset(seed)
 
     return DataSource("small", load, load, lambda: validation_view(load()))
+
+
+def use_source(patch, source=None):
+    """Let the runner find one data set only, a small one by default."""
+    patch.setattr(runner, "find_source", lambda *_: source or small_source())
+    for cached in (runner._load_data, runner._load_validation):
+        cached.cache_clear()

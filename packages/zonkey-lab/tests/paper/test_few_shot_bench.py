@@ -21,7 +21,6 @@ from zonkey_lab.paper.experiments import (
     SHOT_READINGS,
     SYNTHESES,
 )
-from zonkey_lab.paper.records import problem_of
 from zonkey_lab.peers.base import class_means
 from zonkey_lab.peers.fsl import BaseSamples, SimpleShot
 from zonkey_lab.peers.fsl.base import FewShotPeer, negative_distances
@@ -34,23 +33,11 @@ class Stopping(FewShotPeer):
     """A peer that is trained once per task and stops after 4 epochs, if classes tell it to."""
 
     stops_early = True
-
-    def __init__(
-        self,
-        base=None,
-        *,
-        shift=0.0,
-        max_iter=9,
-        n_iter_no_change=3,
-        device="auto",
-        random_state=None,
-    ):
-        self.base = base
-        self.shift = shift
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.device = device
-        self.random_state = random_state
+    shift: float = 0.0
+    max_iter: int = 9
+    n_iter_no_change: int | None = 3
+    device: str = "auto"
+    random_state: int | None = None
 
     def _learn(self, support):
         base = support.base
@@ -73,10 +60,7 @@ class Adapting(SimpleShot):
     """A peer that learns from unlabeled queries; less well with a shift."""
 
     is_transductive = True
-
-    def __init__(self, base=None, *, normalization="centered", shift=0.0):
-        super().__init__(base, normalization=normalization)
-        self.shift = shift
+    shift: float = 0.0
 
     def adapt(self, X):
         assert len(X)
@@ -130,6 +114,11 @@ def test_peers_get_features_and_prototypes_as_they_are(data):
     order = np.lexsort(shots.base.X.T)
     np.testing.assert_array_equal(shots.base.X[order], data.X_train[np.lexsort(data.X_train.T)])
     assert shots.base.validation is None
+    assert prepare_shots(data, "raw", "samples").base is shots.base  # shared by runs
+    view = validation_view(data)
+    stopping = prepare_shots(view, "raw", "samples", stops=True).base
+    assert stopping.validation.classes.tolist() == view.unseen_classes.tolist()
+    assert stopping.classes.tolist() == view.seen_classes.tolist()
 
 
 def test_a_device_is_for_peers_that_have_the_parameter_and_their_samples_stay(data):
@@ -144,15 +133,6 @@ def test_a_device_is_for_peers_that_have_the_parameter_and_their_samples_stay(da
     finally:
         DEVICE.reset(token)
     assert STOPPING.build(raw.prototypes, raw.base).device == "auto"
-
-
-def test_base_samples_are_shared_by_all_runs_of_a_process(data):
-    first = prepare_shots(data, "raw", "samples").base
-    assert prepare_shots(data, "raw", "samples").base is first
-    view = validation_view(data)
-    stopping = prepare_shots(view, "raw", "samples", stops=True).base
-    assert stopping.validation.classes.tolist() == view.unseen_classes.tolist()
-    assert stopping.classes.tolist() == view.seen_classes.tolist()
 
 
 @pytest.mark.parametrize("n_trials", [3, None])
@@ -281,6 +261,7 @@ def test_times_are_from_base_samples_to_the_fitted_model(data, monkeypatch):
     found = protocols.measure_runtime(data, "BPL (SFSP1)", {}, 0, most_shots=2, n_timings=3)
     assert found["n_timings"] == [1, 1]
     assert found["peak_mb"] is None
+    assert QUICK.options("runtime") == {"most_shots": 3, "n_timings": 1}
 
 
 def test_memory_is_that_of_what_must_be_stored(data):
@@ -352,36 +333,3 @@ def test_few_shots_are_chosen_with_as_many_episodes_as_are_tested(data, monkeypa
     options = {"grid": grid, "n_shot": 1, "n_trials": 1}
     select_few_shot(FEW_SHOT["BPL (SFSP1)"], source.load_validation(), data, **options)
     assert [model.n_episodes for model in built] == [10]
-
-
-@pytest.mark.parametrize(
-    ("protocol", "results", "problem"),
-    [
-        ("trials-1", {"queries_fixed": "no"}, "`results.queries_fixed` must be true or false"),
-        ("trials-1", {"steps": {"n": 3}}, "`results.steps` must be an object with counts"),
-        ("all-classes", {"steps": [None, None]}, "`results.steps` must be as long as"),
-        ("all-classes", {"steps": [None]}, ""),
-        ("runtime", {"n_timings": [3, 3]}, "`results.n_timings` must be as long as"),
-        ("runtime", {"n_timings": [3], "base_mb": None, "peak_mb": 0.5}, ""),
-        ("runtime", {"peak_mb": -1.0}, "`results.peak_mb` must be a number of at least 0 or null"),
-    ],
-)
-def test_records_of_few_shots_are_checked(tmp_path, protocol, results, problem):
-    from made_up_records import MadeUp
-
-    made = MadeUp(tmp_path)
-    if protocol == "runtime":
-        record = made.runtime("BPL (SFSP1)", [1])
-    elif protocol == "all-classes":
-        record = made.all_classes("NN", 0.5, [1])
-    else:
-        record = made.trials("NN", 0.5, 1)
-    assert problem_of(record) == ""
-    record["results"] |= results
-    found = problem_of(record)
-    assert found.startswith(problem)
-    assert bool(found) == bool(problem)
-
-
-def test_a_look_times_a_fit_once():
-    assert QUICK.options("runtime") == {"most_shots": 3, "n_timings": 1}

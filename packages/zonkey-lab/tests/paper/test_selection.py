@@ -71,23 +71,25 @@ def test_test_classes_are_refused_for_few_shots(data, model):
 
 def test_test_samples_have_no_influence_on_the_choice(data):
     """Test features may change at will; unseen prototypes too, but for the recommended model."""
-    other = small_dataset()
     X = np.array(data.X)
-    tested = np.concatenate([data.split.test_seen, data.split.test_unseen])
-    X[tested] = 7.0
+    X[np.concatenate([data.split.test_seen, data.split.test_unseen])] = 7.0
+    labels = data.prototypes.labels.tolist()
     prototypes = {
         label: data.prototypes[label] if label in data.seen_classes else np.full(5, 3.0) + i
-        for i, label in enumerate(data.prototypes.labels.tolist())
+        for i, label in enumerate(labels)
     }
     other = type(data)("other", X, data.y, prototypes, data.split)
     same_prototypes = type(data)("other", X, data.y, data.prototypes, data.split)
-    for name in ("BPL", "recommended", "exemplars, recommended features"):
+    for name in ("BPL", "RPL", "recommended", "exemplars, recommended features"):
         model = ZERO_SHOT[name]
-        options = {"grid": sample_grid(model.grid, 4), "n_folds": 4}
-        # It centers the prototypes of all classes, which are known in advance.
-        against = same_prototypes if name == "recommended" else other
-        first, second = (select_zero_shot(model, d, **options) for d in (data, against))
-        assert first == second
+        options = {"grid": sample_grid(model.grid, 3), "n_folds": 4, "calibrates": True}
+        # It centers the prototypes of all classes, which are known in advance; a penalty too
+        # depends on those of unseen ones.
+        against = [same_prototypes] if name == "recommended" else [other, same_prototypes]
+        first, *others = (select_zero_shot(model, d, **options) for d in (data, *against))
+        assert first["chosen"] == others[0]["chosen"]
+        assert first == others[-1]
+        assert name == "recommended" or first["seen_penalty"] != 0
     for name in ("BPL (SFSP1)", "recommended"):
         model = FEW_SHOT[name]
         few = {"grid": sample_grid(model.grid, 4), "n_shot": 2, "n_trials": 3}
@@ -148,12 +150,14 @@ def test_the_validation_view_holds_training_samples_only(data):
     np.testing.assert_array_equal(view.X, data.X_train)
 
 
-def test_sampled_points_are_distinct_points_of_the_grid():
+def test_sampled_points_are_distinct_points_of_the_grid_and_can_be_built(data):
     for model in (*ZERO_SHOT.values(), *FEW_SHOT.values()):
         if not as_dicts(model.grid):
             assert sample_grid(model.grid, 3) == model.grid
             continue
         whole = list(ParameterGrid(as_dicts(model.grid)))
+        for point in (whole[0], whole[-1]):
+            model.build(data.prototypes, 0 if model in ZERO_SHOT.values() else None, **point)
         for n_points in (1, 5, 12, len(whole), len(whole) + 1):
             points = list(ParameterGrid(as_dicts(sample_grid(model.grid, n_points))))
             assert len(points) == min(n_points, len(whole))

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mat_files import save_mat
+from small_data import small_dataset
+from tiny_benchmark import folder_contents, write_folder
 
 from zonkey.files.dataset import DataError
 from zonkey.files.emoji import load_emoji
@@ -27,27 +28,16 @@ def test_an_unknown_name_says_which_there_are_and_what_to_do(tmp_path):
     [(["res101", "other"], "res101"), (["vit"], "vit"), (["a", "b"], None), ([], None)],
 )
 def test_features_are_those_of_the_paper_or_the_only_ones(tmp_path, files, chosen):
-    folder = tmp_path / "xlsa17" / "data" / "CUB"
-    folder.mkdir(parents=True)
-    rng = np.random.default_rng(0)
+    contents = folder_contents()
+    given = contents.pop("res101")
     for size, name in enumerate(files):
-        labels = np.repeat([1.0, 2.0, 3.0], 4)[:, None]
-        save_mat(
-            folder / f"{name}.mat", {"features": rng.normal(size=(5 + size, 12)), "labels": labels}
-        )
-    splits = {
-        "att": rng.normal(size=(2, 3)),
-        "allclasses_names": ["ant", "bee", "cat"],
-        "trainval_loc": np.arange(1.0, 7.0)[:, None],
-        "test_seen_loc": np.array([[7.0], [8.0]]),
-        "test_unseen_loc": np.arange(9.0, 13.0)[:, None],
-    }
-    save_mat(folder / "att_splits.mat", splits)
+        contents[name] = {**given, "features": np.ones((5 + size, 24))}
+    write_folder(tmp_path / "xlsa17" / "data" / "CUB", contents)
     sources = find_sources(tmp_path)
     if chosen is None:
         assert "cub" not in sources
     else:
-        assert sources["cub"].load().shape == (12, 5 + files.index(chosen))
+        assert sources["cub"].load().shape == (24, 5 + files.index(chosen))
 
 
 def test_few_shot_validation_on_emoji_keeps_the_styles_apart():
@@ -61,8 +51,6 @@ def test_few_shot_validation_on_emoji_keeps_the_styles_apart():
 
 
 def test_data_without_validation_classes_cannot_be_chosen_on():
-    from small_data import small_dataset
-
     data = small_dataset()
     plain = type(data)(
         "plain",

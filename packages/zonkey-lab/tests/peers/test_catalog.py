@@ -9,9 +9,8 @@ from zonkey.cli.application import app
 from zonkey_lab.peers import fsl, list_methods, zsl
 
 
-def test_every_classifier_is_listed_once():
+def test_every_classifier_is_listed_once_with_its_publication():
     infos = list_methods()
-    names = [info.name for info in infos]
     classifiers = [
         name
         for package in (zsl, fsl)
@@ -19,11 +18,8 @@ def test_every_classifier_is_listed_once():
         if hasattr(getattr(package, name), "fit")
     ]
     own = {"AnyShotClassifier", "FewShotClassifier", "NearestSupport", "ZeroShotClassifier"}
-    assert sorted(names) == sorted([*classifiers, *own])
-
-
-def test_every_peer_names_its_publication():
-    for info in list_methods():
+    assert sorted(info.name for info in infos) == sorted([*classifiers, *own])
+    for info in infos:
         if info.module != "zonkey":
             assert info.cited, info.name
             assert info.cited.split()[0] in info.reference

@@ -54,9 +54,8 @@ def each(peers):
         fsl.PTMAP(normalization=None),
     ],
     in_full=(
-        *(zsl.ESZSL, zsl.DAP, zsl.ALE, zsl.CMT, zsl.CVAE),
-        *(fsl.MAML, fsl.PrototypicalNetwork, fsl.SimpleShot, fsl.BDCSPN),
-        fsl.DistributionCalibration,
+        *(zsl.ESZSL, zsl.DAP, zsl.ALE, zsl.CVAE),
+        *(fsl.PrototypicalNetwork, fsl.SimpleShot, fsl.BDCSPN),
     ),
     expected_failed_checks=lambda estimator: (
         {

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+from by_loops import sigmoid, softmax
 from numpy.testing import assert_allclose, assert_array_equal
+from peer_cases import BASE, P, metric_peers
 from peer_cases import METRIC_LEARNING as LEARNING
-from peer_cases import metric_peers
 from refusals import refused
 from sklearn.base import clone
 from trained import made, nest
 
-from zonkey.testing import shots_problem
 from zonkey_lab.peers.base import sort_samples
 from zonkey_lab.peers.fsl import (
     BaseSamples,
@@ -19,9 +19,6 @@ from zonkey_lab.peers.fsl import (
     SimpleShot,
 )
 from zonkey_lab.peers.fsl.meta import EpisodeSizes, draw_episodes
-
-P = shots_problem()
-BASE = BaseSamples(P.X_base, P.y_base)
 
 
 def each(found):
@@ -78,15 +75,6 @@ def test_sizes_that_base_classes_have_samples_for():
 D, WAY, SHOT, QUERY = 5, 3, 2, 4
 RNG = np.random.default_rng(7)
 SMALL = {"n_way": WAY, "n_shot": SHOT, "n_query": QUERY, "device": "cpu"}
-
-
-def sigmoid(z):
-    return 1 / (1 + np.exp(-z))
-
-
-def softmax(z):
-    e = np.array([np.exp(a - max(z)) for a in z])
-    return e / sum(e)
 
 
 def embedded(weights, x):

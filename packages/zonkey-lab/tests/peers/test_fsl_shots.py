@@ -5,11 +5,11 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
+from by_loops import forward, relu, same, softmax, unit
 from numpy.testing import assert_allclose, assert_array_equal
-from peer_cases import SHOTS, TINY
+from peer_cases import BASE, SHOTS, TINY, P
 from trained import made
 
-from zonkey.testing import shots_problem
 from zonkey_lab.peers.fsl import LSL, MAPSSVM, PPA, BaseSamples, SimpleShot
 from zonkey_lab.peers.fsl.lsl import (
     _Generator,
@@ -23,8 +23,6 @@ from zonkey_lab.peers.fsl.map_ssvm import hinge
 from zonkey_lab.peers.fsl.ppa import halves
 from zonkey_lab.peers.networks import arrays_of
 
-P = shots_problem()
-BASE = BaseSamples(P.X_base, P.y_base)
 CPU = {"device": "cpu"}
 ALL_EPOCHS = {"n_iter_no_change": None, **CPU}
 each_trained = pytest.mark.parametrize("peer", SHOTS, ids=lambda peer: type(peer).__name__)
@@ -48,10 +46,6 @@ def _learner_of(peer):
     model = P.make_clone(peer)
     model.episode_sizes = model._choose_sizes(None, own=False)
     return model._learner(BASE)
-
-
-def unit(x):
-    return x / np.sqrt(sum(a * a for a in x))
 
 
 def centered(x):
@@ -80,15 +74,8 @@ def test_scores_are_distances_from_means(normalization):
 # PPA
 
 
-def forward(arrays, activations, x):
-    for i, activation in enumerate(activations):
-        x = arrays[f"W{i}"].astype(np.float64).T @ x + arrays[f"b{i}"]
-        x = np.array([max(a, 0.0) for a in x]) if activation == "relu" else x
-    return x
-
-
 def phi(arrays, a):
-    return unit(a + forward(arrays, ("relu", "linear"), a))
+    return unit(a + forward(arrays, (relu, same), a))
 
 
 @pytest.mark.parametrize("mean_weight", [0.0, 0.3, 1.0])
@@ -244,7 +231,7 @@ def test_map_ssvm_scores_the_ranking_that_puts_a_class_first():
     assert np.abs(arrays["W0"]).max() > 1e-3
 
     def embedded(x):
-        return unit(centered(x) + forward(arrays, ("linear",), centered(x)))
+        return unit(centered(x) + forward(arrays, (same,), centered(x)))
 
     for x, scores in zip(P.X_query, model.decision_function(P.X_query), strict=True):
         cosines = np.array([embedded(x) @ embedded(row) for row in X])
@@ -257,10 +244,6 @@ def test_map_ssvm_scores_the_ranking_that_puts_a_class_first():
 # LSL
 
 
-def softmax(scores):
-    return np.exp(scores) / sum(np.exp(scores))
-
-
 def test_sgm_is_the_squared_gradient_of_the_classifier():
     head = _Head(made(LSL, BASE, sgm=0.7, **CPU), BASE)
     rng = np.random.default_rng(5)
@@ -271,7 +254,7 @@ def test_sgm_is_the_squared_gradient_of_the_classifier():
     rows, total = np.arange(1, 50, 6), 0.0
     for row in rows:
         x = centered(BASE.X[row])
-        h = torch.tensor(x + forward(V, ("linear",), x))
+        h = torch.tensor(x + forward(V, (same,), x))
         W = torch.tensor(C["W0"].astype(np.float64), requires_grad=True)
         loss = -torch.log_softmax(h @ W + torch.tensor(C["b0"]), 0)[BASE.codes[row]]
         (slope,) = torch.autograd.grad(loss, W)
@@ -355,7 +338,7 @@ def test_generator_minimizes_error_and_cross_entropy():
     C, total = arrays_of(head.networks["classifier"]), 0.0
     for a, b, c, d in quadruples:
         x = np.concatenate([centers[a], centers[c], centers[d]])
-        found = centers[a] + centers[d] - centers[c] + forward(f, ("relu", "relu", "linear"), x)
+        found = centers[a] + centers[d] - centers[c] + forward(f, (relu, relu, same), x)
         p = softmax(C["W0"].T @ found + C["b0"])
         total += 3.5 * sum((centers[b] - found) ** 2) - np.log(p[codes[a]])
     assert_allclose(generator.step(np.arange(3), rng).item(), total / 3, rtol=1e-5)

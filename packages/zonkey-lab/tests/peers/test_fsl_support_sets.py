@@ -6,7 +6,7 @@ from threading import Barrier
 
 import numpy as np
 import pytest
-import torch
+from peer_cases import BASE, P
 from refusals import refused
 from trained import made, make_clone, nest
 
@@ -15,10 +15,6 @@ from zonkey_lab.peers import fsl
 from zonkey_lab.peers.fsl import BDCSPN, MAPSSVM, SNAIL, BaseSamples, PrototypicalNetwork
 from zonkey_lab.peers.fsl.base import Support
 
-torch.set_num_threads(1)
-
-P = shots_problem()
-BASE = BaseSamples(P.X_base, P.y_base)
 PEERS = [name for name in fsl.__all__ if name != "BaseSamples"]
 SMALL = {"n_hidden": 8, "max_iter": 2, "n_episodes": 4, "prototypes": P.prototypes}
 

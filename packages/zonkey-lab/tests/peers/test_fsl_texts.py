@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from peer_cases import TEXTS
+from peer_cases import BASE, TEXTS, P
 from sklearn.linear_model import LogisticRegression
 
 from zonkey.testing import shots_problem
@@ -22,8 +22,6 @@ from zonkey_lab.peers.fsl.base import Support
 from zonkey_lab.peers.fsl.distribution_calibration import _deviations, _statistics
 from zonkey_lab.peers.fsl.texts import text_classifier
 
-P = shots_problem()
-BASE = BaseSamples(P.X_base, P.y_base)
 JOINT = shots_problem(n_features=5, n_attributes=5)  # texts in the space of features
 
 

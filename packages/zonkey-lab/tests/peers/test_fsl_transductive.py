@@ -4,19 +4,17 @@ from math import exp, log
 
 import numpy as np
 import pytest
+from by_loops import cosine, slope, softmax, unit
 from numpy.testing import assert_allclose, assert_array_equal
-from peer_cases import TRANSDUCTIVE
+from peer_cases import BASE, TRANSDUCTIVE, P
 
 import zonkey
-from zonkey.testing import shots_problem
-from zonkey_lab.peers.fsl import BDCSPN, PTMAP, TIM, BaseSamples, LaplacianShot
+from zonkey_lab.peers.fsl import BDCSPN, PTMAP, TIM, LaplacianShot
 from zonkey_lab.peers.fsl.laplacian_shot import smooth
 from zonkey_lab.peers.fsl.pt_map import transport
 from zonkey_lab.peers.fsl.tim import Information, descend
 from zonkey_lab.protocols import n_way_k_shot
 
-P = shots_problem()
-BASE = BaseSamples(P.X_base, P.y_base)
 each_peer = pytest.mark.parametrize("peer", TRANSDUCTIVE, ids=str)
 
 
@@ -78,13 +76,8 @@ def test_trials_adapt():
 # The algorithms, by loops
 
 
-def units(X, center=None):
-    rows = [np.asarray(x, float) - (0 if center is None else center) for x in X]
-    return np.array([x / np.sqrt(sum(a * a for a in x)) for x in rows])
-
-
-def cosine(x, z):
-    return float(x @ z / np.sqrt((x @ x) * (z @ z)))
+def units(X, center=0):
+    return np.array([unit(np.asarray(x, float) - center) for x in X])
 
 
 def support_by_class(transform):
@@ -124,10 +117,6 @@ def test_laplacian_shot_by_loops(k, smoothness, n_updates):
     costs = [[sum((z - c) ** 2) for c in centers] for z in queries]
     gaps = [[sum((z - other) ** 2) for other in queries] for z in queries]
     neighbors = [sorted(set(range(n)) - {i}, key=row.__getitem__) for i, row in enumerate(gaps)]
-
-    def softmax(row):
-        total = sum(exp(value) for value in row)
-        return [exp(value) / total for value in row]
 
     y = [softmax([-cost for cost in row]) for row in costs]
     for _ in range(n_updates):
@@ -261,11 +250,7 @@ def test_objective_of_tim_by_loops(alpha, metric):
 @pytest.mark.parametrize("alpha", [None, 2.0, 3.5])
 def test_gradient_of_tim_by_differences(alpha, metric):
     task, W = information(alpha, metric)
-    expected = np.empty_like(W)
-    for i in np.ndindex(*W.shape):
-        step = np.zeros_like(W)
-        step[i] = 1e-5
-        expected[i] = (task.value(W + step) - task.value(W - step)) / 2e-5
+    expected = slope(task.value, W, step=1e-5)
     assert_allclose(task.gradient(W), expected, atol=1e-8)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -15,7 +15,7 @@ from zonkey.constraints import check_seed
 from zonkey.hashing import hash_object
 from zonkey.labels import format_value
 from zonkey.optional import torch_device
-from zonkey.parameters import Count, check_parameters
+from zonkey.parameters import Constraint, Count, check_parameters
 from zonkey.streaming.priorities import row_priorities
 
 from .documentation import inherit_documentation
@@ -36,11 +36,34 @@ _UNRELATED = (
 _PREFIX = "training__"
 
 
+def parameter(*, default: Any, within: Constraint) -> Any:
+    """Return a field of a peer: a parameter of its constructor, and the range of its values."""
+    return field(default=default, metadata={"within": within})
+
+
+def attribute(*, init: Literal[False] = False) -> Any:
+    """Return a field of a peer: an attribute that `fit` sets, and that files hold."""
+    return field(init=init, metadata={"is_stored": True})
+
+
+@dataclass_transform(
+    kw_only_default=True, eq_default=False, field_specifiers=(field, parameter, attribute)
+)
 class CheckedMixin:
-    """Check parameters; a failed fit keeps the state of an earlier fit."""
+    """A dataclass of parameters, which are checked, and of what is learned.
+
+    A failed fit keeps the state of an earlier fit.
+    """
+
+    __constraints__: ClassVar[dict[str, Constraint]]
+    __zonkey_fields__: ClassVar[tuple[str, ...]]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        own: Any = dataclass(cls, kw_only=True, eq=False, repr=False)
+        about = [(part.name, part.metadata) for part in fields(own)]
+        cls.__constraints__ = {name: facts["within"] for name, facts in about if "within" in facts}
+        cls.__zonkey_fields__ = tuple(name for name, facts in about if "is_stored" in facts)
         bases = [base for base in cls.__mro__ if issubclass(base, CheckedMixin)]
         inherit_documentation(cls, bases)
 
@@ -60,7 +83,14 @@ class CheckedMixin:
 
 
 class TrainedMixin(CheckedMixin, BaseEstimator):
-    """Training by epochs: the parameters of all peers that learn so."""
+    """Training by epochs: the parameters of all peers that learn so.
+
+    Parameters
+    ----------
+    training : Training, default=None
+    random_state : int, RandomState or None, default=None
+        Seed of initial weights, of the order of samples and of the choice of held-out classes.
+    """
 
     _least_iter: ClassVar[int] = 1  # 0: the state before training is usable
 
@@ -68,8 +98,8 @@ class TrainedMixin(CheckedMixin, BaseEstimator):
     uses_torch: ClassVar[bool] = False  # to train; prediction never does
     stops_early: ClassVar[bool] = True  # whether held-out classes may end the training
 
-    training: Training | None
-    random_state: Any
+    training: Training | None = None
+    random_state: Any = None
 
     @property
     def schedule(self) -> Training:

@@ -23,21 +23,10 @@ def linear_classifiers(
 
     L-BFGS runs in coordinates in which curvature X'X + ridge I is the identity, so that its first
     step is nearly a Newton step and the number of steps hardly depends on the features. Products
-    are in float32: samples of either precision give the same classifiers.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    loss : callable
-        Convex, with a continuous gradient.
-    m : int
-        Number of classifiers.
-    ridge : float
-        Positive penalty, relative to a sum over samples.
-    curvature : float
-        Typical second derivative of the loss of a sample. It affects the speed only.
-    tol : float, default=1e-3
-        Stop when a step lowers the objective by less than this share.
+    are in float32: samples of either precision give the same classifiers. `loss` is convex with a
+    continuous gradient, and `curvature` its typical second derivative for a sample, which affects
+    the speed only. `ridge` > 0 is relative to a sum over samples. It stops when a step lowers the
+    objective by less than a share `tol`.
     """
     mean = X.mean(axis=0, dtype=np.float64)
     centered = X - mean

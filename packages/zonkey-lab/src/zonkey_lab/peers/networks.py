@@ -124,6 +124,19 @@ class NetworkLearner(Learner):
             self._generator = self.torch.Generator(self.device).manual_seed(seed)
         return self.torch.randn(shape, generator=self._generator, device=self.device)
 
+    def adam(self, *names: str, learning_rate: float, **options: Any) -> Any:
+        """Return an optimizer of all weights of the networks of these names."""
+        weights = [w for name in names for w in self.networks[name].parameters()]
+        return self.torch.optim.Adam(weights, lr=learning_rate, **options)
+
+    def descend(self, name: str, loss: Any) -> Any:
+        """Let the optimizer of this name take one step; return the loss without its graph."""
+        optimizer = self.optimizers[name]
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
     def state(self) -> dict[str, Any]:
         """Return weights and the state of the optimizers."""
         weights = {
@@ -180,19 +193,6 @@ class BatchLearner(NetworkLearner):
     @abstractmethod
     def step(self, rows: np.ndarray, rng: np.random.Generator) -> Any:
         """Learn from the samples at these positions; return their mean loss as a tensor."""
-
-    def adam(self, *names: str, learning_rate: float, **options: Any) -> Any:
-        """Return an optimizer of all weights of the networks of these names."""
-        weights = [w for name in names for w in self.networks[name].parameters()]
-        return self.torch.optim.Adam(weights, lr=learning_rate, **options)
-
-    def descend(self, name: str, loss: Any) -> Any:
-        """Let the optimizer of this name take one step; return the loss without its graph."""
-        optimizer = self.optimizers[name]
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
 
 
 def part_of(arrays: Arrays, name: str) -> Arrays:

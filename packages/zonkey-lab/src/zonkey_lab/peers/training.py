@@ -168,24 +168,9 @@ def train(
     """Make up to `max_iter` passes over the samples.
 
     Epoch t draws its random numbers from (`seed`, t), so that fewer epochs are the first of more.
-
-    Parameters
-    ----------
-    learner : Learner
-        Trained in place.
-    max_iter : int
-        Largest number of epochs.
-    seed : int
-        Seed of all epochs.
-    score : callable, default=None
-        Accuracy on held-out classes; the larger, the better.
-    patience : int, default=None
-        Stop after so many epochs without a better score. None: never.
-    keeps_best : bool, default=True
-        If scores are taken, end in the best state instead of the last. It takes a copy of the
-        state after each better score.
-    report : callable, default=None
-        Called after every epoch with the number of epochs and the history so far.
+    `score` is an accuracy on held-out classes; training stops after `patience` epochs without a
+    better one. With `keeps_best` it ends in the best state instead of the last, of which it takes
+    copies. `report` is called after every epoch with the number of epochs and the history.
     """
     history, best = History(), None
     for number in range(max_iter):

@@ -1,7 +1,7 @@
 """Which parts of an object a file holds: those that its class declares.
 
 =============================== ====================================================================
-fields of a dataclass           all of them
+fields of a dataclass           all of them, if it is not an estimator
 `__zonkey_fields__`             names of attributes, besides those of base classes; of an estimator
                                 they are the fitted ones, and its parameters are stored as well
 `__zonkey_parameters__()`       parameters of an estimator in forms that a file holds
@@ -119,7 +119,7 @@ def make_object(cls: type, parts: dict[str, Any]) -> Any:
 
 def _fields_of(cls: type) -> tuple[str, ...]:
     """Return the names of the stored parts of a class."""
-    if is_dataclass(cls):
+    if is_dataclass(cls) and not issubclass(cls, BaseEstimator):
         return tuple(entry.name for entry in fields(cls))
     own = [vars(base).get("__zonkey_fields__", ()) for base in reversed(cls.__mro__)]
     names = {*_SCIKIT_LEARN.get(cls, ()), *(name for part in own for name in part)}

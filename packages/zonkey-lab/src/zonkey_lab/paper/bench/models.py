@@ -122,12 +122,8 @@ class FewShotModel:
     def record(self) -> dict[str, Any]:
         """Return the settings of a run that describe the model."""
         name = self.classifier.__name__
-        return {
-            "model": self.fixed,
-            "preset": self.preset,
-            "classifier": name,
-            **({"is_transductive": True} if self.is_transductive else {}),
-        }
+        found = {"model": self.fixed, "preset": self.preset, "classifier": name}
+        return {**found, **({"is_transductive": True} if self.is_transductive else {})}
 
 
 @dataclass(frozen=True)
@@ -284,72 +280,37 @@ _SAE: Grid = {
 }
 _ESZSL: Grid = {"gamma": [0.1, 1.0, 10.0], "lam": [0.1, 1.0], "negative": [0.0, -1.0]}
 _DIPL: Grid = {"alpha": [0.1, 0.3, 0.6], "beta": [0.01, 0.1, 1.0, 10.0]}
+_BATCHES: dict[str, list[Any]] = {"batch_size": [32, 128]}
 # Other systems: the class, and what its publication tunes.
 _PEERS: dict[str, tuple[type[Any], Grid]] = {
     "DAP": (zsl.DAP, {"ridge": [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]}),
     "ConSE": (zsl.ConSE, {"n_top": [3, 5, 10, 30], "ridge": [0.1, 0.3, 1.0]}),
     "SSE": (zsl.SSE, {"gamma": [0.1, 0.3, 1.0, 3.0], "lam": [1e-4, 1e-3, 1e-2]}),
-    "DeViSE": (
-        zsl.DeViSE,
-        {"learning_rate": [0.025, 0.05, 0.1, 0.2, 0.4, 0.8], "batch_size": [32, 128]},
-    ),
-    "SJE": (
-        zsl.SJE,
-        {"learning_rate": [2.5, 5.0, 10.0, 20.0, 40.0, 80.0], "batch_size": [32, 128]},
-    ),
-    "ALE": (
-        zsl.ALE,
-        {"learning_rate": [1.25, 2.5, 5.0, 10.0, 20.0, 40.0], "batch_size": [32, 128]},
-    ),
-    "LATEM": (
-        zsl.LATEM,
-        {"n_matrices": [2, 4], "learning_rate": [0.125, 0.25, 0.5, 1.0, 2.0, 4.0]},
-    ),
+    "DeViSE": (zsl.DeViSE, {"learning_rate": [0.025, 0.05, 0.1, 0.2, 0.4, 0.8], **_BATCHES}),
+    "SJE": (zsl.SJE, {"learning_rate": [2.5, 5.0, 10.0, 20.0, 40.0, 80.0], **_BATCHES}),
+    "ALE": (zsl.ALE, {"learning_rate": [1.25, 2.5, 5.0, 10.0, 20.0, 40.0], **_BATCHES}),
+    "LATEM": (zsl.LATEM, {"n_matrices": [2, 4],
+                          "learning_rate": [0.125, 0.25, 0.5, 1.0, 2.0, 4.0]}),
     "ESZSL": (zsl.ESZSL, _ESZSL),
     "SynC": (zsl.SynC, {"sigma": [0.7, 1.0, 1.3, 1.7], "lam": [1.0, 3.0, 10.0]}),
     "SAE": (zsl.SAE, _SAE),
     "EXEM": (zsl.EXEM, {"gamma": [0.1, 0.3, 1.0], "C": [3.0, 10.0], "standardize": [True, False]}),
-    "CMT": (
-        zsl.CMT,
-        {"n_hidden": [128, 512, 1024], "learning_rate": [3e-4, 1e-3, 3e-3, 1e-2]},
-    ),
-    "DEM": (
-        zsl.DEM,
-        {
-            "n_hidden": [700, 1600],
-            "weight_decay": [1e-5, 1e-4, 1e-3],
-            "learning_rate": [3e-4, 1e-3],
-        },
-    ),
-    "VZSL": (
-        zsl.VZSL,
-        {"lam": [0.8, 0.9, 1.0], "reconstruction": [1.0, 10.0], "n_latent": [50, 100]},
-    ),
-    "SP-AEN": (
-        zsl.SPAEN,
-        {"margin": [0.1, 0.2], "reconstruction": [1.0, 10.0], "adversarial": [0.1, 1.0, 3.0]},
-    ),
-    "CVAE": (
-        zsl.CVAE,
-        {"n_latent": [20, 50, 100], "learning_rate": [3e-4, 1e-3], "n_hidden": [512, 2048]},
-    ),
-    "GAN+ALE": (
-        zsl.FCLSWGAN,
-        {"cls_weight": [0.01, 0.1, 1.0], "learning_rate": [2e-4, 5e-4], "n_synthetic": [50, 150]},
-    ),
-    "CADA-VAE": (
-        zsl.CADAVAE,
-        {"beta": [0.25, 1.0], "delta": [2.0, 8.13], "max_iter": [20, 60, 200]},
-    ),
-    "TF-VAEGAN": (
-        zsl.TFVAEGAN,
-        {
-            "gan_weight": [1.0, 10.0],
-            "cycle_weight": [0.01, 0.1, 0.3],
-            "learning_rate": [2e-4, 5e-4],
-        },
-    ),
-}
+    "CMT": (zsl.CMT, {"n_hidden": [128, 512, 1024], "learning_rate": [3e-4, 1e-3, 3e-3, 1e-2]}),
+    "DEM": (zsl.DEM, {"n_hidden": [700, 1600], "weight_decay": [1e-5, 1e-4, 1e-3],
+                      "learning_rate": [3e-4, 1e-3]}),
+    "VZSL": (zsl.VZSL, {"lam": [0.8, 0.9, 1.0], "reconstruction": [1.0, 10.0],
+                        "n_latent": [50, 100]}),
+    "SP-AEN": (zsl.SPAEN, {"margin": [0.1, 0.2], "reconstruction": [1.0, 10.0],
+                           "adversarial": [0.1, 1.0, 3.0]}),
+    "CVAE": (zsl.CVAE, {"n_latent": [20, 50, 100], "learning_rate": [3e-4, 1e-3],
+                        "n_hidden": [512, 2048]}),
+    "GAN+ALE": (zsl.FCLSWGAN, {"cls_weight": [0.01, 0.1, 1.0], "learning_rate": [2e-4, 5e-4],
+                               "n_synthetic": [50, 150]}),
+    "CADA-VAE": (zsl.CADAVAE, {"beta": [0.25, 1.0], "delta": [2.0, 8.13],
+                               "max_iter": [20, 60, 200]}),
+    "TF-VAEGAN": (zsl.TFVAEGAN, {"gan_weight": [1.0, 10.0], "cycle_weight": [0.01, 0.1, 0.3],
+                                 "learning_rate": [2e-4, 5e-4]}),
+}  # fmt: skip
 _EXEMPLARS: Grid = {"gamma": [0.25, 0.5, 1.0], "ridge": [0.01, 0.03, 0.1, 0.3]}
 _PULL_LITTLE: dict[str, list[Any]] = {"alpha": [0.01, 0.03, 0.1], "rho": [0.5, 0.9]}
 _PUSH_LITTLE: dict[str, list[Any]] = {"mu": [0.1, 0.3]}
@@ -413,61 +374,36 @@ def _build_nearest(reference: str, preset: Preset = "paper") -> FewShotModel:
 
 
 _MAML: Grid = {"n_steps": [5, 10], "inner_learning_rate": [0.01, 0.03]}
+_LITTLE: dict[str, list[Any]] = {"learning_rate": [3e-5, 1e-4]}
 # Other few-shot systems: the class, fixed parameters, and what its publication tunes.
 _SHOT_PEERS: dict[str, tuple[type[Any], dict[str, Any], Grid]] = {
     "SimpleShot": (fsl.SimpleShot, {}, {}),
     "LSL": (fsl.LSL, {}, {"sgm": [None, 0.02], "max_iter": [1, 3], "weight_decay": [1e-3, 1e-2]}),
     "PPA": (fsl.PPA, {}, {"mean_weight": [0.5, 0.9], "learning_rate": [1e-4, 3e-4]}),
-    "Prototypical Net": (
-        fsl.PrototypicalNetwork,
-        {},
-        {"learning_rate": [3e-5, 1e-4, 1e-3], "n_way": [None, 20]},
-    ),
-    "Matching Net": (
-        fsl.MatchingNetwork,
-        {},
-        {"full_context": [True, False], "learning_rate": [3e-5, 1e-4]},
-    ),
-    "Relation Net": (
-        fsl.RelationNetwork,
-        {},
-        {"n_hidden": [512, 1024], "learning_rate": [3e-5, 1e-4]},
-    ),
-    "mAP-SSVM": (fsl.MAPSSVM, {}, {"ap_weight": [1.0, 3.0, 10.0], "learning_rate": [3e-5, 1e-4]}),
+    "Prototypical Net": (fsl.PrototypicalNetwork, {}, {"learning_rate": [3e-5, 1e-4, 1e-3],
+                                                       "n_way": [None, 20]}),
+    "Matching Net": (fsl.MatchingNetwork, {}, {"full_context": [True, False], **_LITTLE}),
+    "Relation Net": (fsl.RelationNetwork, {}, {"n_hidden": [512, 1024], **_LITTLE}),
+    "mAP-SSVM": (fsl.MAPSSVM, {}, {"ap_weight": [1.0, 3.0, 10.0], **_LITTLE}),
     "MAML": (fsl.MAML, {}, _MAML),
     "MAML, first order": (fsl.MAML, {"first_order": True}, _MAML),
     "Meta-Learn LSTM": (fsl.MetaLearnerLSTM, {}, {"n_steps": [5, 10]}),
     "SNAIL": (fsl.SNAIL, {}, {"n_hidden": [64, 128], "learning_rate": [1e-4, 1e-3]}),
-    "distribution calibration": (
-        fsl.DistributionCalibration,
-        {},
-        {"C": [0.001, 0.01, 0.1, 1.0], "n_neighbors": [1, 2]},
-    ),
-    "GDA": (
-        fsl.GaussianDiscriminant,
-        {},
-        {"alpha": [0.03, 0.1, 0.3, 1.0], "shrinkage": [None, 0.5, 0.9]},
-    ),
-    "LP++": (
-        fsl.LPPlusPlus,
-        {},
-        {"text_scale": [2.5, 10.0, 25.0, 250.0], "n_steps": [10, 30, 100]},
-    ),
-    "Tip-Adapter": (
-        fsl.TipAdapter,
-        {},
-        {"alpha": [100.0, 300.0, 1000.0, 3000.0], "beta": [1.0, 3.0, 5.5]},
-    ),
+    "distribution calibration": (fsl.DistributionCalibration, {}, {"C": [0.001, 0.01, 0.1, 1.0],
+                                                                   "n_neighbors": [1, 2]}),
+    "GDA": (fsl.GaussianDiscriminant, {}, {"alpha": [0.03, 0.1, 0.3, 1.0],
+                                           "shrinkage": [None, 0.5, 0.9]}),
+    "LP++": (fsl.LPPlusPlus, {}, {"text_scale": [2.5, 10.0, 25.0, 250.0],
+                                  "n_steps": [10, 30, 100]}),
+    "Tip-Adapter": (fsl.TipAdapter, {}, {"alpha": [100.0, 300.0, 1000.0, 3000.0],
+                                         "beta": [1.0, 3.0, 5.5]}),
     "PT-MAP": (fsl.PTMAP, {}, {"priors": ["uniform", None], "sharpness": [5.0, 10.0, 20.0]}),
-    "LaplacianShot": (
-        fsl.LaplacianShot,
-        {},
-        {"n_neighbors": [2, 3, 5], "smoothness": [0.3, 0.7, 1.0]},
-    ),
+    "LaplacianShot": (fsl.LaplacianShot, {}, {"n_neighbors": [2, 3, 5],
+                                              "smoothness": [0.3, 0.7, 1.0]}),
     "TIM": (fsl.TIM, {"solver": "adm"}, {"temperature": [5.0, 10.0, 15.0]}),
     "alpha-TIM": (fsl.TIM, {}, {"alpha": [2.0, 3.0, 5.0, 7.0]}),
     "BD-CSPN": (fsl.BDCSPN, {}, {"temperature": [0.1, 0.3, 1.0, 3.0, 10.0]}),
-}
+}  # fmt: skip
 FEW_SHOT: dict[str, FewShotModel | AnyShotModel] = {
     "BPL (SFSP1)": _shots(),
     "BPL (SFSP1), as printed": _shots(guard=False),

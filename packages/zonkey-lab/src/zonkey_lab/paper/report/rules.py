@@ -287,34 +287,28 @@ def better_with_shots(
     """Test that a model beats another, up to a margin, among all novel classes."""
     a, b = (collection.first("all-classes", data, model) for model in (first, second))
     comparison = compare_shots(a, b, metric)
-    return (
-        _make_finding(comparison, f"{metric}, mean over K", margin=margin) if comparison else None
-    )
+    if comparison is None:
+        return None
+    return _make_finding(comparison, f"{metric}, mean over K", margin)
 
 
 def best_with_shots(
-    collection: Collection, data: str, first: str, others: Sequence[str], metric: str
+    collection: Collection,
+    data: str,
+    first: str,
+    others: Sequence[str],
+    metric: str,
+    only: int | None = None,
 ) -> Finding | None:
-    """Test that a model beats every one of several systems among all novel classes."""
+    """Test that a model beats every one of several systems among all novel classes.
+
+    For any number of shots per class, or with `only` so many.
+    """
     run = collection.first("all-classes", data, first)
     if run is None:
         return None
     known = {
-        other: compare_shots(run, collection.first("all-classes", data, other), metric)
-        for other in others
-    }
-    return _decide_best(known)
-
-
-def better_with_one_shot(
-    collection: Collection, data: str, first: str, others: Sequence[str], metric: str
-) -> Finding | None:
-    """Test that a model beats every one of several systems with a single shot per class."""
-    run = collection.first("all-classes", data, first)
-    if run is None:
-        return None
-    known = {
-        other: compare_shots(run, collection.first("all-classes", data, other), metric, only=1)
+        other: compare_shots(run, collection.first("all-classes", data, other), metric, only)
         for other in others
     }
     return _decide_best(known)

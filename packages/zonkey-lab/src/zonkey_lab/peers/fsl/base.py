@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 from typing import Any, Self, TypeVar
@@ -25,7 +25,7 @@ from zonkey.inference.predict import ScoresMixin
 from zonkey.labels import as_labels, check_count, format_labels, format_value
 from zonkey.samples import sample_blocks
 
-from ..base import CheckedMixin, sort_samples, unit_rows
+from ..base import CheckedMixin, attribute, sort_samples, unit_rows
 
 _MOST_KEPT = 64  # results of learning from base samples: a search and its folds reuse them
 
@@ -200,23 +200,10 @@ class BaseSamples:
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """The support set of a fit, class by class, in an order that depends on values only.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-    codes : ndarray of shape (n,)
-        Position of the class of each sample in `classes`.
-    classes : ndarray
-        Labels, sorted.
-    seed : int
-        From `random_state`; 0 if the peer has none.
-    base : BaseSamples or None
-        Samples of base classes.
-    """
+    """The support set of a fit, class by class, in an order that depends on values only."""
 
     X: np.ndarray
-    codes: np.ndarray
+    codes: np.ndarray  # positions in `classes`, which are sorted
     classes: np.ndarray
     seed: int
     base: BaseSamples | None
@@ -252,9 +239,9 @@ class FewShotPeer(CheckedMixin, ScoresMixin, BaseEstimator):
         Number of features.
     """
 
-    base: BaseSamples | None
+    base: BaseSamples | None = field(default=None, kw_only=False)
 
-    __zonkey_fields__ = ("classes_",)
+    classes_: Any = attribute()
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn novel classes from a support set.

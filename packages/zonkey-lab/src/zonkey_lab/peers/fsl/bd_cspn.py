@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from zonkey.parameters import Constraint, Interval
+from zonkey.parameters import Interval
 
-from ..base import unit_rows
-from .base import BaseSamples, Support, center_rows
+from ..base import attribute, parameter, unit_rows
+from .base import Support, center_rows
 from .transductive import TransductivePeer, center_support, start_means
 
 
@@ -32,9 +32,6 @@ class BDCSPN(TransductivePeer):
 
     Parameters
     ----------
-    base : BaseSamples, default=None
-        Samples of base classes, by whose mean features are centered. None: features are scaled to
-        unit length only.
     temperature : float, default=1.0
         Factor >= 0 of the cosines in the weights; 0 gives all samples of a class the same weight.
         Implementations in use have 1 or 10. With centered features 10 nearly ignores the unlabeled
@@ -65,15 +62,9 @@ class BDCSPN(TransductivePeer):
     array(['owl', 'owl', 'cat', 'cat'], dtype='<U3')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {"temperature": Interval(0)}
+    temperature: float = parameter(default=1.0, within=Interval(0))
 
-    centers_: np.ndarray
-
-    __zonkey_fields__ = ("centers_",)
-
-    def __init__(self, base: BaseSamples | None = None, *, temperature: float = 1.0) -> None:
-        self.base = base
-        self.temperature = temperature
+    centers_: np.ndarray = attribute()
 
     def _learn(self, support: Support) -> dict[str, Any]:
         start = center_support(support, temperature=float(self.temperature))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from zonkey.parameters import Constraint, Count, Interval
+from zonkey.parameters import Count, Interval
 
-from ..base import class_means
+from ..base import attribute, class_means, parameter
 from .base import BaseSamples, FewShotPeer, Support, negative_distances
 
 _MOST_SAMPLES = 20_000  # sampled features of all classes: more make large problems very slow
@@ -80,38 +80,16 @@ class DistributionCalibration(FewShotPeer):
     array(['cat', 'owl'], dtype='<U3')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "alpha": Interval(0),
-        "n_neighbors": Count(),
-        "n_samples": Count(),
-        "power": Interval(0, open_below=True),
-        "C": Interval(0, open_below=True),
-    }
+    power: float = parameter(default=0.5, within=Interval(0, open_below=True))
+    n_neighbors: int = parameter(default=2, within=Count())
+    alpha: float = parameter(default=0.21, within=Interval(0))
+    n_samples: int = parameter(default=100, within=Count())
+    C: float = parameter(default=0.01, within=Interval(0, open_below=True))
+    random_state: Any = None
 
-    coef_: np.ndarray
-    intercept_: np.ndarray
-    _power: float
-
-    __zonkey_fields__ = ("coef_", "intercept_", "_power")
-
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        power: float = 0.5,
-        n_neighbors: int = 2,
-        alpha: float = 0.21,
-        n_samples: int = 100,
-        C: float = 0.01,
-        random_state: Any = None,
-    ) -> None:
-        self.base = base
-        self.power = power
-        self.n_neighbors = n_neighbors
-        self.alpha = alpha
-        self.n_samples = n_samples
-        self.C = C
-        self.random_state = random_state
+    coef_: np.ndarray = attribute()
+    intercept_: np.ndarray = attribute()
+    _power: float = attribute()
 
     def _learn(self, support: Support) -> dict[str, Any]:
         power = float(self.power)

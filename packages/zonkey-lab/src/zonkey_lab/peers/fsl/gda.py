@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from zonkey.parameters import Constraint, Interval
+from zonkey.parameters import Interval
 
-from ..base import class_means
+from ..base import attribute, class_means, parameter
 from .base import BaseSamples, FewShotPeer, Support, center_of, center_rows
-from .texts import LOGIT_SCALE, text_classifier
+from .texts import LOGIT_SCALE, TextMixin, text_classifier
 
 _LEAST_SHARE = 1e-9  # keeps a covariance of few samples invertible
 
 
-class GaussianDiscriminant(FewShotPeer):
+class GaussianDiscriminant(FewShotPeer, TextMixin):
     """Gaussian classes with one covariance, plus a classifier from texts; nothing is trained.
 
     With samples x of unit length, texts t_k, and means m_k of the classes k, the scores are
@@ -40,9 +40,6 @@ class GaussianDiscriminant(FewShotPeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vectors of novel classes, and of base classes if they come from another space than
-        the features. None: the discriminant alone.
     base : BaseSamples, default=None
         Samples of base classes. None: features are not centered, prototypes must have their
         dimension, and S comes from the support set.
@@ -83,30 +80,15 @@ class GaussianDiscriminant(FewShotPeer):
     array(['cat', 'owl'], dtype='<U3')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "alpha": Interval(0),
-        "shrinkage": Interval(0, 1, open_below=True, also=(None,)),
-    }
+    alpha: float = parameter(default=0.2, within=Interval(0))
+    shrinkage: float | None = parameter(
+        default=None, within=Interval(0, 1, open_below=True, also=(None,))
+    )
 
-    coef_: np.ndarray
-    intercept_: np.ndarray
-    shrinkage_: float
-    _center: np.ndarray
-
-    __zonkey_fields__ = ("coef_", "intercept_", "shrinkage_", "_center")
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        base: BaseSamples | None = None,
-        *,
-        alpha: float = 0.2,
-        shrinkage: float | None = None,
-    ) -> None:
-        self.prototypes = prototypes
-        self.base = base
-        self.alpha = alpha
-        self.shrinkage = shrinkage
+    coef_: np.ndarray = attribute()
+    intercept_: np.ndarray = attribute()
+    shrinkage_: float = attribute()
+    _center: np.ndarray = attribute()
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype, center = support.X.dtype, center_of(support)

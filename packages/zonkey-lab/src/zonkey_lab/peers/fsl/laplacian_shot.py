@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.arrays import softmax, squared_distances
-from zonkey.parameters import Constraint, Count, Interval
+from zonkey.parameters import Count, Interval
 
-from .base import BaseSamples, Support, center_rows, negative_distances
+from ..base import attribute, parameter
+from .base import Support, center_rows, negative_distances
 from .bd_cspn import rectify
 from .transductive import TransductivePeer, center_support, start_means
 
@@ -37,9 +38,6 @@ class LaplacianShot(TransductivePeer):
 
     Parameters
     ----------
-    base : BaseSamples, default=None
-        Samples of base classes, by whose mean features are centered. None: features are scaled to
-        unit length only.
     n_neighbors : int, default=2
         Number of neighbors >= 0 of a sample; the authors' code has 3, including the sample itself.
     smoothness : float, default=0.7
@@ -72,29 +70,12 @@ class LaplacianShot(TransductivePeer):
     array(['cat'], dtype='<U3')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "smoothness": Interval(0),
-        "n_steps": Count(),
-        "n_neighbors": Count(0),
-    }
+    n_neighbors: int = parameter(default=2, within=Count(0))
+    smoothness: float = parameter(default=0.7, within=Interval(0))
+    n_steps: int = parameter(default=20, within=Count())
 
-    centers_: np.ndarray
-    _others: dict[str, np.ndarray]  # unlabeled samples and their assignments
-
-    __zonkey_fields__ = ("centers_", "_others")
-
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        n_neighbors: int = 2,
-        smoothness: float = 0.7,
-        n_steps: int = 20,
-    ) -> None:
-        self.base = base
-        self.n_neighbors = n_neighbors
-        self.smoothness = smoothness
-        self.n_steps = n_steps
+    centers_: np.ndarray = attribute()
+    _others: dict[str, np.ndarray] = attribute()  # unlabeled samples and their assignments
 
     def _learn(self, support: Support) -> dict[str, Any]:
         start = center_support(

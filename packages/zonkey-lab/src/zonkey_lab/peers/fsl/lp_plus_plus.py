@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from zonkey.parameters import Constraint, Count, Interval
+from zonkey.parameters import Count, Interval
 
-from ..base import class_means
-from .base import BaseSamples, FewShotPeer, Support, center_of, center_rows
-from .texts import text_classifier
+from ..base import attribute, class_means, parameter
+from .base import FewShotPeer, Support, center_of, center_rows
+from .texts import TextMixin, text_classifier
 
 _CYCLE = 10  # steps of the visual prototypes before one of the multipliers
 
 
-class LPPlusPlus(FewShotPeer):
+class LPPlusPlus(FewShotPeer, TextMixin):
     """Linear probe whose class weights are w_k + alpha_k t_k, with texts t_k.
 
     Of n support samples f_i with labels y_i, all of unit length, visual prototypes w_k and
@@ -43,12 +43,6 @@ class LPPlusPlus(FewShotPeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vectors of novel classes, and of base classes if they come from another space than
-        the features. None: a linear probe.
-    base : BaseSamples, default=None
-        Samples of base classes. None: features are not centered, and prototypes must have their
-        dimension.
     text_scale : float, default=25.0
         Initial multiplier >= 0, relative to the mean cosine. The publication has 250 for texts of
         CLIP; 25 is chosen on validation classes of mini-ImageNet for texts that are mapped.
@@ -85,30 +79,13 @@ class LPPlusPlus(FewShotPeer):
     array(['cat', 'owl'], dtype='<U3')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "text_scale": Interval(0),
-        "n_steps": Count(),
-    }
+    text_scale: float = parameter(default=25.0, within=Interval(0))
+    n_steps: int = parameter(default=30, within=Count())
 
-    coef_: np.ndarray
-    alpha_: np.ndarray
-    loss_: float
-    _center: np.ndarray
-
-    __zonkey_fields__ = ("coef_", "alpha_", "loss_", "_center")
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        base: BaseSamples | None = None,
-        *,
-        text_scale: float = 25.0,
-        n_steps: int = 30,
-    ) -> None:
-        self.prototypes = prototypes
-        self.base = base
-        self.text_scale = text_scale
-        self.n_steps = n_steps
+    coef_: np.ndarray = attribute()
+    alpha_: np.ndarray = attribute()
+    loss_: float = attribute()
+    _center: np.ndarray = attribute()
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype, center = support.X.dtype, center_of(support)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.cluster import KMeans
 
 from zonkey.config import rows_per_block
-from zonkey.parameters import Constraint, Count, Interval
+from zonkey.parameters import Count, Interval
 
-from ..base import TrainedMixin, identify_training, load_torch, unit_rows
+from ..base import TrainedMixin, attribute, identify_training, load_torch, parameter, unit_rows
 from ..convex import linear_classifiers, softmax_loss
 from ..networks import (
     Arrays,
@@ -88,8 +88,7 @@ class LSL(TrainedMixin, FewShotPeer):
     weight_decay : float, default=1e-3
         Penalty > 0 of logistic regression. 1e-3 as in the authors' examples.
     training : Training, default=None
-        How both parts are trained. Where it says "auto": `max_iter` is 10, `batch_size` 128 and
-        `learning_rate` 1e-3; training does not stop early. The authors' code has 128 quadruples per
+        Both parts are trained so, and do not stop early. The authors' code has 128 quadruples per
         step, and gradients with momentum.
     random_state : int, RandomState or None, default=None
         Seed of hallucinated samples; `BaseSamples` have their own for all else.
@@ -127,47 +126,24 @@ class LSL(TrainedMixin, FewShotPeer):
     1.0
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "error_weight": Interval(0),
-        "n_clusters": Count(),
-        "n_hidden": Count(),
-        "sgm": Interval(0, also=(None,)),
-        "n_synthetic": Count(0),
-        "weight_decay": Interval(0, open_below=True),
-    }
+    n_clusters: int = parameter(default=10, within=Count())
+    n_hidden: int = parameter(default=512, within=Count())
+    sgm: float | None = parameter(default=0.02, within=Interval(0, also=(None,)))
+    error_weight: float = parameter(default=10.0, within=Interval(0))
+    n_synthetic: int = parameter(default=20, within=Count(0))
+    weight_decay: float = parameter(default=1e-3, within=Interval(0, open_below=True))
+
     uses_torch = True
     stops_early = False  # held-out classes would need a logistic regression per episode
 
-    coef_: np.ndarray
-    intercept_: np.ndarray
-    _center: np.ndarray
+    coef_: np.ndarray = attribute()
+    intercept_: np.ndarray = attribute()
+    _center: np.ndarray = attribute()
 
-    __zonkey_fields__ = ("coef_", "intercept_", "_center", "n_iter_", "loss_curve_")
+    n_iter_: int = attribute()
+    loss_curve_: list[float] = attribute()
 
     _own = Training(max_iter=10, n_iter_no_change=None, batch_size=128, learning_rate=1e-3)
-
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        n_clusters: int = 10,
-        n_hidden: int = 512,
-        sgm: float | None = 0.02,
-        error_weight: float = 10.0,
-        n_synthetic: int = 20,
-        weight_decay: float = 1e-3,
-        training: Training | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.base = base
-        self.n_clusters = n_clusters
-        self.n_hidden = n_hidden
-        self.sgm = sgm
-        self.error_weight = error_weight
-        self.n_synthetic = n_synthetic
-        self.weight_decay = weight_decay
-        self.training = training
-        self.random_state = random_state
 
     def _learn(self, support: Support) -> dict[str, Any]:
         base = support.base_or_own

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.arrays import namespace
-from zonkey.parameters import Constraint, Count, Flag, Interval
+from zonkey.parameters import Count, Flag, Interval
 
-from ..base import convert_dtype, load_torch
+from ..base import attribute, convert_dtype, load_torch, parameter
 from ..networks import seed_networks
 from ..training import Training
 from .base import BaseSamples, Support
@@ -58,15 +58,11 @@ class MAML(MetaPeer):
         Size of inner steps. 0.01 as in the publication.
     first_order : bool, default=False
         Whether second derivatives are left out, which takes less time and memory.
-    n_way : int or None, default=None
-        Number of classes in an episode of base classes, or all of them if there are fewer. None:
-        the number of classes of the support set, at most 60.
     n_query : int, default=15
         Largest number of queries per class in an episode. 15 as in the authors' code.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
-        `batch_size` is 4 and `learning_rate` 1e-4. 4 episodes per step as in the authors' code. The
-        publication has a learning rate of 1e-3, for a network that begins at random weights.
+        4 episodes per step as in the authors' code. The publication has a learning rate of 1e-3,
+        for a network that begins at random weights.
 
     Attributes
     ----------
@@ -98,44 +94,14 @@ class MAML(MetaPeer):
     1.0
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "n_hidden": Count(),
-        "n_steps": Count(),
-        "inner_learning_rate": Interval(0, open_below=True),
-        "first_order": Flag("Use False, as in the publication."),
-    }
-    head_: dict[str, np.ndarray]
+    n_hidden: int = parameter(default=32, within=Count())
+    n_steps: int = parameter(default=5, within=Count())
+    inner_learning_rate: float = parameter(default=0.01, within=Interval(0, open_below=True))
+    first_order: bool = parameter(default=False, within=Flag("Use False, as in the publication."))
 
-    __zonkey_fields__ = ("head_",)
+    head_: dict[str, np.ndarray] = attribute()
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
-
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        n_hidden: int = 32,
-        n_steps: int = 5,
-        inner_learning_rate: float = 0.01,
-        first_order: bool = False,
-        n_way: int | None = None,
-        n_shot: int | None = None,
-        n_query: int = 15,
-        n_episodes: int = 100,
-        training: Training | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.base = base
-        self.n_hidden = n_hidden
-        self.n_steps = n_steps
-        self.inner_learning_rate = inner_learning_rate
-        self.first_order = first_order
-        self.n_way = n_way
-        self.n_shot = n_shot
-        self.n_query = n_query
-        self.n_episodes = n_episodes
-        self.training = training
-        self.random_state = random_state
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _MAMLLearner(self, base)
@@ -168,7 +134,7 @@ class _MAMLLearner(EpisodeLearner):
             "w": torch.zeros(sizes[0]),
         }
         self.networks = {"head": torch.nn.ParameterDict(begin).to(self.device)}
-        self.optimizers = {"all": self.adam()}
+        self.optimizers = {"all": self.optimize_all()}
 
     def samples(self, base: BaseSamples) -> Any:
         return LENGTH * super().samples(base)

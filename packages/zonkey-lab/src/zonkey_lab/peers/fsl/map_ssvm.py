@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from zonkey.parameters import Constraint, Interval
+from zonkey.parameters import Interval
 
-from ..base import class_means, load_torch, unit_rows
+from ..base import attribute, class_means, load_torch, parameter, unit_rows
 from ..networks import apply_layers, arrays_of, seed_networks, zero_layers
 from ..training import Training
 from .base import BaseSamples, Support
@@ -46,26 +46,15 @@ class MAPSSVM(MetaPeer):
 
     Parameters
     ----------
-    base : BaseSamples, default=None
-        Samples of base classes, from which episodes are drawn. None: they are drawn from the
-        support set, so that it needs two samples per class.
     ap_weight : float, default=3.0
         Weight >= 0 of the loss 1 - AP against scores, which are from -2 to 2: the margin by which
         a ranking without relevant samples at its top must be worse than the right one. 3 is
         chosen here, with one shot of validation classes of mini-ImageNet.
-    n_way : int or None, default=None
-        Number of classes in an episode of base classes, or all of them if there are fewer. None:
-        the number of classes of the support set, at most 60.
-    n_shot : int or None, default=None
-        Number of support samples per class in an episode. None: the number of samples in the
-        smallest class of the support set.
     n_query : int, default=15
         Largest number of queries per class in an episode. Shots and queries alike rank all
         others.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
-        `batch_size` is 4 and `learning_rate` 1e-4. The publication has a learning rate of 1e-3, for
-        a network that begins at random weights.
+        The publication has a learning rate of 1e-3, for a network that begins at random weights.
 
     Attributes
     ----------
@@ -100,34 +89,11 @@ class MAPSSVM(MetaPeer):
     1.0
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {"ap_weight": Interval(0)}
+    ap_weight: float = parameter(default=3.0, within=Interval(0))
 
-    coef_: np.ndarray
-
-    __zonkey_fields__ = ("coef_",)
+    coef_: np.ndarray = attribute()
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
-
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        ap_weight: float = 3.0,
-        n_way: int | None = None,
-        n_shot: int | None = None,
-        n_query: int = 15,
-        n_episodes: int = 100,
-        training: Training | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.base = base
-        self.ap_weight = ap_weight
-        self.n_way = n_way
-        self.n_shot = n_shot
-        self.n_query = n_query
-        self.n_episodes = n_episodes
-        self.training = training
-        self.random_state = random_state
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _MAPSSVMLearner(*load_torch(self), base, self)
@@ -155,7 +121,7 @@ class _MAPSSVMLearner(EpisodeLearner):
         d = base.n_features
         with seed_networks(torch, base.seed):
             self.networks = {"map": zero_layers(torch, (d, d), _ACTIVATIONS).to(device)}
-        self.optimizers = {"map": self.adam()}
+        self.optimizers = {"map": self.optimize_all()}
 
     def embed(self, X: Any) -> Any:
         return self.torch.nn.functional.normalize(X + self.networks["map"](X), dim=-1)
@@ -189,16 +155,8 @@ def hinge(torch: Any, positives: Any, negatives: Any, ap_weight: float) -> Any:
     comes before the i-th positive, after j - 1 other negatives, lowers AP by i / ((i + j - 1)
     (i + j)) / |P|, and F by 2 (s_i - s_j) / (|P| |N|). So the maximum is a sum over negatives, each
     with its own best number of positives before it; the better negatives have fewer of them.
-
-    Parameters
-    ----------
-    torch : module
-    positives : tensor of shape (q, p)
-        Scores of samples of the class of the query.
-    negatives : tensor of shape (q, n)
-        Scores of samples of other classes.
-    ap_weight : float
-        Weight of 1 - AP.
+    `positives` (q x p) and `negatives` (q x n) are scores of samples of the class of each query,
+    and of others.
     """
     p, n = positives.shape[1], negatives.shape[1]
     positives = positives.sort(dim=1, descending=True).values

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.arrays import softmax
-from zonkey.parameters import Constraint, Count, Flag
+from zonkey.parameters import Count, Flag
 
-from ..base import load_torch, unit_rows
+from ..base import attribute, load_torch, parameter, unit_rows
 from ..networks import Arrays, part_of, seed_networks, to_array
 from ..training import Training
 from .base import BaseSamples, Support
@@ -59,8 +59,7 @@ class MatchingNetwork(MetaPeer):
     n_query : int, default=15
         Largest number of queries per class in an episode. 15 as in later comparisons.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 20, `n_iter_no_change` is 5,
-        `batch_size` is 4 and `learning_rate` 1e-4. The publication prints no learning rate.
+        The publication prints no learning rate.
 
     Attributes
     ----------
@@ -93,41 +92,16 @@ class MatchingNetwork(MetaPeer):
     1.0
     """
 
-    support_: np.ndarray
-    _starts: np.ndarray
-    _n_reads: int
+    full_context: bool = parameter(
+        default=True, within=Flag("Pass False for embeddings of one sample at a time.")
+    )
+    n_steps: int = parameter(default=5, within=Count())
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "n_steps": Count(),
-        "full_context": Flag("Pass False for embeddings of one sample at a time."),
-    }
-
-    __zonkey_fields__ = ("support_", "_starts", "_n_reads")
+    support_: np.ndarray = attribute()
+    _starts: np.ndarray = attribute()
+    _n_reads: int = attribute()
 
     _own = Training(max_iter=20, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
-
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        full_context: bool = True,
-        n_steps: int = 5,
-        n_way: int | None = None,
-        n_shot: int | None = None,
-        n_query: int = 15,
-        n_episodes: int = 100,
-        training: Training | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.base = base
-        self.full_context = full_context
-        self.n_steps = n_steps
-        self.n_way = n_way
-        self.n_shot = n_shot
-        self.n_query = n_query
-        self.n_episodes = n_episodes
-        self.training = training
-        self.random_state = random_state
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _MatchingLearner(*load_torch(self), base, self)
@@ -205,7 +179,7 @@ class _MatchingLearner(EpisodeLearner):
             for network in (context, read):
                 _begin_at_zero(torch, network, d)
             self.networks |= {"context": context.to(device), "read": read.to(device)}
-        self.optimizers = {"all": self.adam()}
+        self.optimizers = {"all": self.optimize_all()}
 
     def logits(self, support: Any, query: Any) -> Any:
         unit = self.torch.nn.functional.normalize

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from zonkey.hold_out import draw_classes
-from zonkey.parameters import Constraint, Count
+from zonkey.parameters import Count
 
-from ..base import TrainedMixin, identify_training, load_torch
+from ..base import TrainedMixin, attribute, identify_training, load_torch, parameter
 from ..networks import NetworkLearner, fast_products, to_array
-from ..training import History, Training, batches
+from ..training import History, batches
 from .base import BaseSamples, FewShotPeer, Support, center_rows
 
 _HELD_OUT = 0.2  # share of the base classes that decides when to stop, without validation classes
@@ -48,23 +48,8 @@ def draw_episodes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw the classes of each episode, then disjoint shots and queries of each class.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (n_classes,)
-        Number of samples of each class; samples are stored class by class.
-    n_episodes : int
-        Number of episodes.
-    sizes : EpisodeSizes
-        Sizes `within` the base classes.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    support : ndarray of shape (n_episodes, n_way, n_shot)
-        Positions of samples.
-    query : ndarray of shape (n_episodes, n_way, n_query)
-        Positions of samples.
+    Samples are stored class by class. The positions of shots (e x n_way x n_shot) and of queries
+    (e x n_way x n_query) are returned.
     """
     starts, n = np.cumsum(counts) - counts, sizes.n_shot + sizes.n_query
     eligible = np.flatnonzero(counts >= n)
@@ -130,20 +115,15 @@ class EpisodeLearner(NetworkLearner):
             total = total + len(rows) * self.step(self.X[support[of]], self.X[query[of]], rng)
         return float(total) / n
 
-    def adam(self) -> Any:
+    def optimize_all(self, **options: Any) -> Any:
         """Return an optimizer of the weights of all networks."""
-        weights = [w for network in self.networks.values() for w in network.parameters()]
-        return self.torch.optim.Adam(weights, lr=self.peer.schedule.learning_rate)
+        rate = self.peer.schedule.learning_rate
+        return self.adam(*self.networks, learning_rate=rate, **options)
 
     def step(self, support: Any, query: Any, rng: np.random.Generator) -> Any:
-        """Let every optimizer take one step; return the mean loss without its graph."""
-        loss = self.loss(support, query, rng)
-        for optimizer in self.optimizers.values():
-            optimizer.zero_grad()
-        loss.backward()
-        for optimizer in self.optimizers.values():
-            optimizer.step()
-        return loss.detach()
+        """Let the only optimizer take one step; return the mean loss without its graph."""
+        (name,) = self.optimizers
+        return self.descend(name, self.loss(support, query, rng))
 
     def accuracy(self, held: BaseSamples, seed: int) -> Any:
         """Return a function that gives the accuracy in fixed episodes of held-out classes."""
@@ -165,7 +145,7 @@ class EpisodeLearner(NetworkLearner):
 
 
 class MetaPeer(TrainedMixin, FewShotPeer):
-    """A system that is trained on episodes of base classes; it adds `_learner` and `_adapted`.
+    """A system that is trained on episodes of base classes; it adds `_learner` and `_adapt`.
 
     With validation classes (`BaseSamples.validation`) the state that is best on them is kept, which
     may be that before training: some systems begin at nearest class means.
@@ -177,6 +157,9 @@ class MetaPeer(TrainedMixin, FewShotPeer):
     base : BaseSamples, default=None
         Samples of base classes, from which episodes are drawn. None: they are drawn from the
         support set, with half of its shots, so that it needs two samples per class.
+    n_way : int or None, default=None
+        Number of classes in an episode of base classes, or all of them if there are fewer. None:
+        the number of classes of the support set, at most 60.
     n_shot : int or None, default=None
         Number of support samples per class in an episode. None: the number of samples in the
         smallest class of the support set, as in the publication.
@@ -198,37 +181,18 @@ class MetaPeer(TrainedMixin, FewShotPeer):
     uses_torch = True
     _least_iter = 0  # the initial state may be the best one
 
-    weights_: dict[str, np.ndarray]
-    episode_sizes: EpisodeSizes  # during a fit
-    _center: np.ndarray
+    n_way: int | None = parameter(default=None, within=Count(2, (None,)))
+    n_shot: int | None = parameter(default=None, within=Count(1, (None,)))
+    n_query: int = parameter(default=15, within=Count())
+    n_episodes: int = parameter(default=100, within=Count())
 
-    __zonkey_fields__ = ("weights_", "_center", "n_iter_", "loss_curve_", "validation_scores_")
+    weights_: dict[str, np.ndarray] = attribute()
+    episode_sizes: EpisodeSizes = field(init=False)  # during a fit
+    _center: np.ndarray = attribute()
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "n_way": Count(2, (None,)),
-        "n_shot": Count(1, (None,)),
-        "n_query": Count(),
-        "n_episodes": Count(),
-    }
-
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        n_way: int | None = None,
-        n_shot: int | None = None,
-        n_query: int = 15,
-        n_episodes: int = 100,
-        training: Training | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.base = base
-        self.n_way = n_way
-        self.n_shot = n_shot
-        self.n_query = n_query
-        self.n_episodes = n_episodes
-        self.training = training
-        self.random_state = random_state
+    n_iter_: int = attribute()
+    loss_curve_: list[float] = attribute()
+    validation_scores_: list[float] = attribute()
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         """Return the networks before training."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.arrays import namespace
-from zonkey.parameters import Constraint, Count
+from zonkey.parameters import Count
 
-from ..base import convert_dtype, load_torch
+from ..base import attribute, convert_dtype, load_torch, parameter
 from ..networks import seed_networks
 from ..training import Training
 from .base import BaseSamples, Support
@@ -55,15 +55,11 @@ class MetaLearnerLSTM(MetaPeer):
         Number of units of the first layer. 20 as in the authors' code.
     n_steps : int, default=5
         Number of updates. The publication has 12 for one shot and 5 for five shots.
-    n_way : int or None, default=None
-        Number of classes in an episode of base classes, or all of them if there are fewer. None:
-        the number of classes of the support set, at most 60.
     n_query : int, default=15
         Largest number of queries per class in an episode. 15 as in the publication.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 20, `n_iter_no_change` is 5,
-        `batch_size` is 4 and `learning_rate` 1e-3. The publication has one episode per step; the
-        mean of four gradients is steadier. The learning rate is that of the publication.
+        The publication has one episode per step; the mean of four gradients is steadier. The
+        learning rate is that of the publication.
 
     Attributes
     ----------
@@ -95,35 +91,12 @@ class MetaLearnerLSTM(MetaPeer):
     1.0
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {"n_hidden": Count(), "n_steps": Count()}
-    coef_: np.ndarray
+    n_hidden: int = parameter(default=20, within=Count())
+    n_steps: int = parameter(default=5, within=Count())
 
-    __zonkey_fields__ = ("coef_",)
+    coef_: np.ndarray = attribute()
 
     _own = Training(max_iter=20, n_iter_no_change=5, batch_size=4, learning_rate=1e-3)
-
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        n_hidden: int = 20,
-        n_steps: int = 5,
-        n_way: int | None = None,
-        n_shot: int | None = None,
-        n_query: int = 15,
-        n_episodes: int = 100,
-        training: Training | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.base = base
-        self.n_hidden = n_hidden
-        self.n_steps = n_steps
-        self.n_way = n_way
-        self.n_shot = n_shot
-        self.n_query = n_query
-        self.n_episodes = n_episodes
-        self.training = training
-        self.random_state = random_state
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _MetaLSTMLearner(self, base)
@@ -158,7 +131,7 @@ class _MetaLSTMLearner(EpisodeLearner):
             "w": torch.zeros(base.n_features),
         }
         self.networks = {"lstm": torch.nn.ParameterDict(begin).to(self.device)}
-        self.optimizers = {"all": self.adam()}
+        self.optimizers = {"all": self.optimize_all()}
 
     def samples(self, base: BaseSamples) -> Any:
         return LENGTH * super().samples(base)
@@ -177,18 +150,9 @@ class _MetaLSTMLearner(EpisodeLearner):
 
 
 def classifier(weights: Mapping[str, Any], X: Any, Y: Any, n_steps: int) -> Any:
-    """Return the weights (e x d x m) that the LSTM learns from support sets.
+    """Return the weights (e x d x m) that the LSTM learns from support sets X (e x n x d).
 
-    Parameters
-    ----------
-    weights : mapping of str to array
-        What is learned from base classes.
-    X : array of shape (e, n, d)
-        Samples of the support sets.
-    Y : array of shape (n, m)
-        Their classes, the same in all sets, as one-hot rows.
-    n_steps : int
-        Number of updates.
+    Y (n x m) are their classes, the same in all sets, as one-hot rows.
     """
     xp = namespace(X)
     shape = X.shape[0], X.shape[2], Y.shape[1]

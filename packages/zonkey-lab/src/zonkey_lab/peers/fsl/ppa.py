@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import Any
 
 import numpy as np
 
-from zonkey.parameters import Constraint, Interval
+from zonkey.parameters import Interval
 
-from ..base import class_means, load_torch, unit_rows
+from ..base import attribute, class_means, load_torch, parameter, unit_rows
 from ..networks import apply_layers, arrays_of, seed_networks, zero_layers
 from ..training import Training, batches
 from .base import BaseSamples, Support
@@ -56,9 +57,8 @@ class PPA(MetaPeer):
     weight_decay : float, default=5e-4
         Penalty >= 0 of all weights. 5e-4 as in the authors' code.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
-        `batch_size` is 256 and `learning_rate` 3e-4. Accuracies are those of one-shot episodes. The
-        authors' code has learning rates of 1e-3 to 1e-5, for gradients with momentum.
+        Accuracies are those of one-shot episodes. The authors' code has learning rates of 1e-3 to
+        1e-5, for gradients with momentum.
 
     Attributes
     ----------
@@ -89,33 +89,18 @@ class PPA(MetaPeer):
     1.0
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "weight_decay": Interval(0),
-        "mean_weight": Interval(0, 1),
-    }
+    mean_weight: float = parameter(default=0.5, within=Interval(0, 1))
+    weight_decay: float = parameter(default=5e-4, within=Interval(0))
+
     # Training is on all base classes; episodes only decide when to stop.
-    n_way, n_shot, n_query, n_episodes = None, None, _JUDGED_BY.n_query, 1
+    n_way: int | None = field(default=None, init=False)
+    n_shot: int | None = field(default=None, init=False)
+    n_query: int = field(default=_JUDGED_BY.n_query, init=False)
+    n_episodes: int = field(default=1, init=False)
 
-    coef_: np.ndarray
-
-    __zonkey_fields__ = ("coef_",)
+    coef_: np.ndarray = attribute()
 
     _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=3e-4)
-
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        mean_weight: float = 0.5,
-        weight_decay: float = 5e-4,
-        training: Training | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.base = base
-        self.mean_weight = mean_weight
-        self.weight_decay = weight_decay
-        self.training = training
-        self.random_state = random_state
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _PPALearner(*load_torch(self), base, self)
@@ -154,9 +139,7 @@ class _PPALearner(EpisodeLearner):
         d = base.n_features
         with seed_networks(torch, base.seed):
             self.networks = {"phi": zero_layers(torch, (d, d, d), _ACTIVATIONS).to(device)}
-        weights = self.networks["phi"].parameters()
-        decay = {"lr": peer.schedule.learning_rate, "weight_decay": peer.weight_decay}
-        self.optimizers = {"phi": torch.optim.Adam(weights, **decay)}
+        self.optimizers = {"phi": self.optimize_all(weight_decay=peer.weight_decay)}
 
     def phi(self, A: Any) -> Any:
         return self.torch.nn.functional.normalize(A + self.networks["phi"](A), dim=-1)
@@ -169,7 +152,7 @@ class _PPALearner(EpisodeLearner):
         for some in batches(len(classified), self.peer.schedule.batch_size, rng):
             rows = classified[some]
             loss = self.base_loss(self.statistics(means, kept, rng), rows)
-            total = total + len(rows) * self.descend(loss)
+            total = total + len(rows) * self.descend("phi", loss)
         return float(total) / max(len(classified), 1)
 
     def means(self, kept: np.ndarray) -> Any:
@@ -190,13 +173,6 @@ class _PPALearner(EpisodeLearner):
     def base_loss(self, statistics: Any, rows: np.ndarray) -> Any:
         scores = _SCALE * self.X[self.positions(rows)] @ self.phi(statistics).T
         return self.torch.nn.functional.cross_entropy(scores, self.positions(self.codes[rows]))
-
-    def descend(self, loss: Any) -> Any:
-        optimizer = self.optimizers["phi"]
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
 
     def logits(self, support: Any, query: Any) -> Any:
         share = self.peer.mean_weight

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import class_means, load_torch
+from ..base import attribute, class_means, load_torch
 from ..networks import to_array
 from ..training import Training
 from .base import BaseSamples, Support, negative_distances
@@ -46,10 +46,8 @@ class PrototypicalNetwork(MetaPeer):
     n_episodes : int, default=100
         Number of episodes in an epoch. 100 as in the authors' code.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
-        `batch_size` is 4 and `learning_rate` 1e-4. The publication has one episode per step; the
-        mean of four gradients is steadier. It has a learning rate of 1e-3, for networks that begin
-        at random weights.
+        The publication has one episode per step; the mean of four gradients is steadier. It has a
+        learning rate of 1e-3, for networks that begin at random weights.
 
     Attributes
     ----------
@@ -81,9 +79,7 @@ class PrototypicalNetwork(MetaPeer):
     1.0
     """
 
-    centers_: np.ndarray
-
-    __zonkey_fields__ = ("centers_",)
+    centers_: np.ndarray = attribute()
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
 
@@ -105,7 +101,7 @@ class _PrototypicalLearner(EpisodeLearner):
     def __init__(self, torch: Any, device: str, base: BaseSamples, peer: MetaPeer) -> None:
         super().__init__(torch, device, base, peer)
         self.networks = {"embedding": identity_layer(torch, base.n_features, _SCALE**0.5, device)}
-        self.optimizers = {"all": self.adam()}
+        self.optimizers = {"all": self.optimize_all()}
 
     def logits(self, support: Any, query: Any) -> Any:
         embed = self.networks["embedding"]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.labels import format_value
-from zonkey.parameters import Constraint, Count, Interval, Options
+from zonkey.parameters import Count, Interval, Options
 
-from ..base import unit_rows
-from .base import BaseSamples, Support, negative_distances
+from ..base import attribute, parameter, unit_rows
+from .base import Support, negative_distances
 from .transductive import TransductivePeer, start_means
 
 _NORMALIZATIONS = ("centered", "unit", None)
@@ -86,38 +86,16 @@ class PTMAP(TransductivePeer):
     array(['owl', 'owl', 'cat', 'cat'], dtype='<U3')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "n_steps": Count(),
-        "power": Interval(0, open_below=True),
-        "sharpness": Interval(0, open_below=True),
-        "step_size": Interval(0, 1),
-        "normalization": Options(*_NORMALIZATIONS),
-    }
+    power: float = parameter(default=0.5, within=Interval(0, open_below=True))
+    normalization: str | None = parameter(default="centered", within=Options(*_NORMALIZATIONS))
+    sharpness: float = parameter(default=10.0, within=Interval(0, open_below=True))
+    step_size: float = parameter(default=0.2, within=Interval(0, 1))
+    n_steps: int = parameter(default=20, within=Count())
+    priors: Any = "uniform"
 
-    centers_: np.ndarray
-    offsets_: np.ndarray
-    _transform: dict[str, Any]
-
-    __zonkey_fields__ = ("centers_", "offsets_", "_transform")
-
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        power: float = 0.5,
-        normalization: str | None = "centered",
-        sharpness: float = 10.0,
-        step_size: float = 0.2,
-        n_steps: int = 20,
-        priors: Any = "uniform",
-    ) -> None:
-        self.base = base
-        self.power = power
-        self.normalization = normalization
-        self.sharpness = sharpness
-        self.step_size = step_size
-        self.n_steps = n_steps
-        self.priors = priors
+    centers_: np.ndarray = attribute()
+    offsets_: np.ndarray = attribute()
+    _transform: dict[str, Any] = attribute()
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype, m = support.X.dtype, support.n_classes

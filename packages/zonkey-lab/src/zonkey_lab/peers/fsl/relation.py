@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from zonkey.parameters import Constraint, Count
+from zonkey.parameters import Count
 
-from ..base import class_means, load_torch
+from ..base import attribute, class_means, load_torch, parameter
 from ..networks import arrays_of, layers, seed_networks
 from ..training import Training
 from .base import BaseSamples, Support
@@ -55,10 +55,8 @@ class RelationNetwork(MetaPeer):
         Largest number of queries per class in an episode. The publication has 15 for one shot and
         10 for five.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
-        `batch_size` is 4 and `learning_rate` 1e-4. The publication has one episode per step; the
-        mean of four gradients is steadier. It has a learning rate of 1e-3, for networks that begin
-        at random weights.
+        The publication has one episode per step; the mean of four gradients is steadier. It has a
+        learning rate of 1e-3, for networks that begin at random weights.
 
     Attributes
     ----------
@@ -89,34 +87,11 @@ class RelationNetwork(MetaPeer):
     1.0
     """
 
-    centers_: np.ndarray
+    n_hidden: int = parameter(default=1024, within=Count())
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {"n_hidden": Count()}
-
-    __zonkey_fields__ = ("centers_",)
+    centers_: np.ndarray = attribute()
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
-
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        n_hidden: int = 1024,
-        n_way: int | None = None,
-        n_shot: int | None = None,
-        n_query: int = 15,
-        n_episodes: int = 100,
-        training: Training | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.base = base
-        self.n_hidden = n_hidden
-        self.n_way = n_way
-        self.n_shot = n_shot
-        self.n_query = n_query
-        self.n_episodes = n_episodes
-        self.training = training
-        self.random_state = random_state
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _RelationLearner(*load_torch(self), base, self)
@@ -149,7 +124,7 @@ class _RelationLearner(EpisodeLearner):
             network = layers(torch, (2 * d, 2 * n_pairs, 1), ("relu", "linear"))
             _begin_at_distances(torch, network, d, n_pairs)
         self.networks = {"relation": network.to(device)}
-        self.optimizers = {"all": self.adam()}
+        self.optimizers = {"all": self.optimize_all()}
 
     def logits(self, support: Any, query: Any) -> Any:
         first, relu, second, _ = self.networks["relation"]

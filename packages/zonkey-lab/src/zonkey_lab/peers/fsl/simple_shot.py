@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from zonkey.parameters import Constraint, Options
+from zonkey.parameters import Options
 
-from ..base import class_means, unit_rows
-from .base import BaseSamples, FewShotPeer, Support, center_of, center_rows, negative_distances
+from ..base import attribute, class_means, parameter, unit_rows
+from .base import FewShotPeer, Support, center_of, center_rows, negative_distances
 
 _NORMALIZATIONS = ("centered", "unit", None)
 
@@ -55,18 +55,10 @@ class SimpleShot(FewShotPeer):
     array(['cat', 'owl'], dtype='<U3')
     """
 
-    centers_: np.ndarray
-    _steps: dict[str, Any]
+    normalization: str | None = parameter(default="centered", within=Options(*_NORMALIZATIONS))
 
-    __zonkey_fields__ = ("centers_", "_steps")
-
-    __constraints__: ClassVar[dict[str, Constraint]] = {"normalization": Options(*_NORMALIZATIONS)}
-
-    def __init__(
-        self, base: BaseSamples | None = None, *, normalization: str | None = "centered"
-    ) -> None:
-        self.base = base
-        self.normalization = normalization
+    centers_: np.ndarray = attribute()
+    _steps: dict[str, Any] = attribute()
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype = support.X.dtype

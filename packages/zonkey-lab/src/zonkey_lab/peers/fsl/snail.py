@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.arrays import namespace
-from zonkey.parameters import Constraint, Count
+from zonkey.parameters import Count
 
-from ..base import convert_dtype, load_torch
+from ..base import attribute, convert_dtype, load_torch, parameter
 from ..networks import seed_networks
 from ..training import Training
 from .base import BaseSamples, Support, center_rows
@@ -68,9 +68,6 @@ class SNAIL(MetaPeer):
         sets may have fewer classes, but not more. None: the number of classes of the support set.
     n_query : int, default=15
         Largest number of queries per class in an episode. The publication has 1.
-    training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
-        `batch_size` is 4 and `learning_rate` 1e-4.
 
     Attributes
     ----------
@@ -103,35 +100,12 @@ class SNAIL(MetaPeer):
     1.0
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {"n_hidden": Count(), "n_filters": Count()}
-    memory_: np.ndarray
+    n_hidden: int = parameter(default=64, within=Count())
+    n_filters: int = parameter(default=16, within=Count())
 
-    __zonkey_fields__ = ("memory_",)
+    memory_: np.ndarray = attribute()
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
-
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        n_hidden: int = 64,
-        n_filters: int = 16,
-        n_way: int | None = None,
-        n_shot: int | None = None,
-        n_query: int = 15,
-        n_episodes: int = 100,
-        training: Training | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.base = base
-        self.n_hidden = n_hidden
-        self.n_filters = n_filters
-        self.n_way = n_way
-        self.n_shot = n_shot
-        self.n_query = n_query
-        self.n_episodes = n_episodes
-        self.training = training
-        self.random_state = random_state
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _SNAILLearner(self, base)
@@ -171,7 +145,7 @@ class _SNAILLearner(EpisodeLearner):
         with seed_networks(self.torch, base.seed):
             begin = _initial_weights(self.torch, axes, self.n_way, int(peer.n_filters), n_rates)
         self.networks = {"all": self.torch.nn.ParameterDict(begin).to(self.device)}
-        self.optimizers = {"all": self.adam()}
+        self.optimizers = {"all": self.optimize_all()}
 
     def loss(self, support: Any, query: Any, rng: np.random.Generator) -> Any:
         """Return the cross-entropy with new labels of the classes, and samples in random order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,29 @@ from sklearn.linear_model import RidgeCV
 from zonkey.hashing import hash_object
 from zonkey.prototypes import Prototypes
 
-from ..base import class_means, unit_rows
+from ..base import CheckedMixin, class_means, unit_rows
 from .base import BaseSamples, Support, center_rows
 
 _RIDGES = 10.0 ** np.arange(-3, 4)  # in units of the mean squared length of centered prototypes
 LOGIT_SCALE = 100.0  # of cosines between samples and texts, as in CLIP
 _LEAST_CLASSES = 2  # least number of base classes with prototypes to learn a regression
+
+
+class TextMixin(CheckedMixin):
+    """The first parameters of systems with texts.
+
+    Parameters
+    ----------
+    prototypes : mapping, DataFrame or Prototypes, default=None
+        Semantic vectors of novel classes, and of base classes if they come from another space than
+        the features. None: the shots alone.
+    base : BaseSamples, default=None
+        Samples of base classes. None: features are not centered, and prototypes must have their
+        dimension.
+    """
+
+    prototypes: Any = field(default=None, kw_only=False)
+    base: BaseSamples | None = field(default=None, kw_only=False)
 
 
 def text_classifier(prototypes: Any, support: Support) -> np.ndarray:
@@ -24,19 +42,7 @@ def text_classifier(prototypes: Any, support: Support) -> np.ndarray:
     If base classes have prototypes, ridge regression learns to predict the class means of features
     (centered, unit length) from them. The penalty is the one with the least squared error of base
     classes that are left out. Otherwise prototypes are weights already, as in the joint space of
-    CLIP.
-
-    Parameters
-    ----------
-    prototypes : mapping, DataFrame, Prototypes or None
-        Semantic vectors of novel classes, and of base classes if there are any. None: no texts.
-    support : Support
-        The support set, with base samples.
-
-    Returns
-    -------
-    ndarray of shape (n_classes, n_features)
-        Weights, float64; all zero without texts.
+    CLIP. Without prototypes all weights are zero.
     """
     n_features = support.X.shape[1]
     if prototypes is None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.labels import format_value
-from zonkey.parameters import Constraint, Count, Interval, Options
+from zonkey.parameters import Count, Interval, Options
 
-from ..base import unit_rows
-from .base import BaseSamples, Support, center_rows, negative_distances
+from ..base import attribute, parameter, unit_rows
+from .base import Support, center_rows, negative_distances
 from .transductive import TransductivePeer, center_support, start_means
 
 _METRICS = ("euclidean", "cosine")
@@ -41,9 +41,6 @@ class TIM(TransductivePeer):
 
     Parameters
     ----------
-    base : BaseSamples, default=None
-        Samples of base classes, by whose mean features are centered. None: features are scaled to
-        unit length only.
     alpha : float, default=None
         Order > 1 of the entropies. None: TIM, with Shannon's entropy. The publication has 2 for one
         shot and 7 for five or more.
@@ -92,43 +89,18 @@ class TIM(TransductivePeer):
     array(['owl', 'owl', 'cat', 'cat'], dtype='<U3')
     """
 
-    weights_: np.ndarray
+    alpha: float | None = parameter(default=None, within=Interval(1, open_below=True, also=(None,)))
+    support_weight: float | None = parameter(
+        default=None, within=Interval(0, open_below=True, also=(None,))
+    )
+    conditional_weight: float | None = parameter(default=None, within=Interval(0, also=(None,)))
+    metric: str = parameter(default="euclidean", within=Options(*_METRICS))
+    temperature: float = parameter(default=5.0, within=Interval(0, open_below=True))
+    solver: str = parameter(default="gd", within=Options(*_SOLVERS))
+    n_steps: int | None = parameter(default=None, within=Count(1, (None,)))
+    learning_rate: float = parameter(default=1e-4, within=Interval(0, open_below=True))
 
-    __zonkey_fields__ = ("weights_",)
-
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "metric": Options(*_METRICS),
-        "solver": Options(*_SOLVERS),
-        "temperature": Interval(0, open_below=True),
-        "learning_rate": Interval(0, open_below=True),
-        "support_weight": Interval(0, open_below=True, also=(None,)),
-        "conditional_weight": Interval(0, also=(None,)),
-        "n_steps": Count(1, (None,)),
-        "alpha": Interval(1, open_below=True, also=(None,)),
-    }
-
-    def __init__(
-        self,
-        base: BaseSamples | None = None,
-        *,
-        alpha: float | None = None,
-        support_weight: float | None = None,
-        conditional_weight: float | None = None,
-        metric: str = "euclidean",
-        temperature: float = 5.0,
-        solver: str = "gd",
-        n_steps: int | None = None,
-        learning_rate: float = 1e-4,
-    ) -> None:
-        self.base = base
-        self.alpha = alpha
-        self.support_weight = support_weight
-        self.conditional_weight = conditional_weight
-        self.metric = metric
-        self.temperature = temperature
-        self.solver = solver
-        self.n_steps = n_steps
-        self.learning_rate = learning_rate
+    weights_: np.ndarray = attribute()
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -182,16 +154,10 @@ class TIM(TransductivePeer):
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """The objective of a task, as a function of the weights W (m x d).
+    """The objective of a task, as a function of the weights W (m x d), and the parameters of `TIM`.
 
-    Attributes
-    ----------
-    Z : ndarray of shape (n_support + n_unlabeled, d)
-        Normalized samples, those of the support set first.
-    targets : ndarray of shape (n_support, m)
-        One-hot labels of the support set.
-    alpha, support_weight, conditional_weight, metric, temperature
-        Parameters of `TIM`.
+    Z are normalized samples, those of the support set first; `targets` (n_support x m) its one-hot
+    labels.
     """
 
     Z: np.ndarray

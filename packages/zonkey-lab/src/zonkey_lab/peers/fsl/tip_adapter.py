@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from zonkey.parameters import Constraint, Interval
+from zonkey.parameters import Interval
 
-from .base import BaseSamples, FewShotPeer, Support, center_of, center_rows
-from .texts import LOGIT_SCALE, text_classifier
+from ..base import attribute, parameter
+from .base import FewShotPeer, Support, center_of, center_rows
+from .texts import LOGIT_SCALE, TextMixin, text_classifier
 
 
-class TipAdapter(FewShotPeer):
+class TipAdapter(FewShotPeer, TextMixin):
     """Cache of support samples, plus a classifier from texts; nothing is trained.
 
     With samples x and support samples f_i of unit length, and texts t_k of the classes k, the
@@ -37,12 +38,6 @@ class TipAdapter(FewShotPeer):
 
     Parameters
     ----------
-    prototypes : mapping, DataFrame or Prototypes, default=None
-        Semantic vectors of novel classes, and of base classes if they come from another space than
-        the features. None: the cache alone.
-    base : BaseSamples, default=None
-        Samples of base classes. None: features are not centered, and prototypes must have their
-        dimension.
     alpha : float, default=300.0
         Weight >= 0 of the cache. The publication has 1 to 10 for texts of CLIP, whose cosines
         differ little from class to class; 300 is chosen on validation classes of mini-ImageNet for
@@ -77,26 +72,12 @@ class TipAdapter(FewShotPeer):
     array(['cat', 'owl'], dtype='<U3')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {"alpha": Interval(0), "beta": Interval(0)}
+    alpha: float = parameter(default=300.0, within=Interval(0))
+    beta: float = parameter(default=3.0, within=Interval(0))
 
-    keys_: np.ndarray
-    texts_: np.ndarray
-    _cache: dict[str, Any]
-
-    __zonkey_fields__ = ("keys_", "texts_", "_cache")
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        base: BaseSamples | None = None,
-        *,
-        alpha: float = 300.0,
-        beta: float = 3.0,
-    ) -> None:
-        self.prototypes = prototypes
-        self.base = base
-        self.alpha = alpha
-        self.beta = beta
+    keys_: np.ndarray = attribute()
+    texts_: np.ndarray = attribute()
+    _cache: dict[str, Any] = attribute()
 
     def _learn(self, support: Support) -> dict[str, Any]:
         dtype, center = support.X.dtype, center_of(support)

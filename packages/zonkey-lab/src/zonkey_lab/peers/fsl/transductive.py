@@ -11,22 +11,26 @@ from sklearn.utils.validation import check_is_fitted
 from zonkey.constraints import validate_samples
 from zonkey.streaming.priorities import row_priorities
 
-from ..base import class_means
+from ..base import attribute, class_means
 from .base import FewShotPeer, Support, center_of, center_rows
 
 
 class TransductivePeer(FewShotPeer):
-    """A system that learns from unlabeled samples; it adds `_adapted`.
+    """A system that learns from unlabeled samples; it adds `_adapt`.
 
     `fit` keeps in `_start` what `adapt` needs: normalized support samples "X" with "codes", the
     "center" of the features, and the parameters as they were.
+
+    Parameters
+    ----------
+    base : BaseSamples, default=None
+        Samples of base classes, by whose mean features are centered. None: features are scaled to
+        unit length only.
     """
 
     is_transductive = True
 
-    _start: dict[str, Any]
-
-    __zonkey_fields__ = ("_start",)
+    _start: dict[str, Any] = attribute()
 
     def adapt(self, X_unlabeled: Any) -> Self:
         """Return a fitted copy that has learned from unlabeled samples of the classes as well.

@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from zonkey.arrays import Array
 from zonkey.bpl.calibration import calibrate
 from zonkey.constraints import (
     check_classes,
@@ -24,10 +25,19 @@ from zonkey.hold_out import draw_classes
 from zonkey.inference.projection import NearestPrototypeMixin
 from zonkey.labels import as_labels
 from zonkey.metrics import per_class_accuracy
-from zonkey.parameters import Constraint, Interval, is_auto
+from zonkey.parameters import Interval, is_auto
 from zonkey.prototypes import Prototypes
 
-from ..base import CheckedMixin, TrainedMixin, class_means, convert_dtype, load_torch, sort_samples
+from ..base import (
+    CheckedMixin,
+    TrainedMixin,
+    attribute,
+    class_means,
+    convert_dtype,
+    load_torch,
+    parameter,
+    sort_samples,
+)
 from ..networks import fast_products
 from ..training import History, Learner
 
@@ -70,14 +80,9 @@ class Peer(CheckedMixin, NearestPrototypeMixin, BaseEstimator):
         Number of features.
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {"seen_penalty": Interval(also=("auto",))}
-
-    def __init__(
-        self, prototypes: Any = None, *, candidates: Any = "unseen", seen_penalty: Any = 0.0
-    ) -> None:
-        self.prototypes = prototypes
-        self.candidates = candidates
-        self.seen_penalty = seen_penalty
+    prototypes: Any = field(default=None, kw_only=False)
+    candidates: Any = "unseen"
+    seen_penalty: Any = parameter(default=0.0, within=Interval(also=("auto",)))
 
     def _penalty(self, X: Any, labels: Any) -> float:
         """Return the penalty of seen classes, before the model is learned: it may be refused."""
@@ -94,28 +99,53 @@ class Peer(CheckedMixin, NearestPrototypeMixin, BaseEstimator):
         return self
 
 
+class ProjectingPeer(Peer):
+    """A peer with centers f(y) that are not linear in the prototype y; it adds `_project`."""
+
+    def project(self, prototypes: Any) -> Array:
+        """Map prototypes to the feature space.
+
+        Parameters
+        ----------
+        prototypes : mapping, DataFrame, Prototypes or array-like of shape (m, n_dimensions)
+            What the parameter `prototypes` accepts, or a plain matrix.
+
+        Returns
+        -------
+        ndarray of shape (m, n_features)
+            Center of each class, in sorted order of the labels if there are labels.
+        """
+        return NearestPrototypeMixin.project(self, prototypes)
+
+
+class EmbeddingPeer(Peer):
+    """A peer with points f(x) that are not linear in the sample x; it adds `_embed`."""
+
+    def embed(self, X: Any) -> Array:
+        """Map samples to the semantic space.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_dimensions)
+            Point f(x) of each sample x, which is compared with the prototypes.
+        """
+        return NearestPrototypeMixin.embed(self, X)
+
+
 @dataclass(frozen=True, eq=False)
 class PeerTask:
-    """Training samples in an order that depends on their values only.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-    codes : ndarray of shape (n,)
-        Row of Y of each sample.
-    Y : ndarray of shape (m, k)
-        Prototypes of the seen classes, float64.
-    seed : int
-        From `random_state`.
-    has_semantics : bool
-        False for one-hot prototypes, which say nothing about other classes.
-    """
+    """Training samples in an order that depends on their values only."""
 
     X: np.ndarray
-    codes: np.ndarray
-    Y: np.ndarray
+    codes: np.ndarray  # row of Y of each sample
+    Y: np.ndarray  # prototypes of the seen classes (m x k), float64
     seed: int
-    has_semantics: bool = True
+    has_semantics: bool = True  # one-hot prototypes say nothing about other classes
 
     @classmethod
     def from_samples(
@@ -224,7 +254,9 @@ class TrainedPeer(TrainedMixin, SamplePeer):
         Accuracy on held-out classes after each epoch of the first training; empty without one.
     """
 
-    __zonkey_fields__ = ("n_iter_", "loss_curve_", "validation_scores_")
+    n_iter_: int = attribute()
+    loss_curve_: list[float] = attribute()
+    validation_scores_: list[float] = attribute()
 
     def _learner(self, task: PeerTask) -> ZeroShotLearner:
         """Return the model before training. `task.X` is float32."""
@@ -262,13 +294,11 @@ class NetworkPeer(TrainedPeer):
 
     uses_torch = True
 
-    weights_: dict[str, np.ndarray]
+    weights_: dict[str, np.ndarray] = attribute()
 
     # A peer that maps prototypes to features, or samples to semantics, overrides it.
     project = refuse_method("This system maps no prototype to the feature space.")
     embed = refuse_method("This system maps no sample to the semantic space.")
-
-    __zonkey_fields__ = ("weights_",)
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         with fast_products(*load_torch(self)):

@@ -14,7 +14,7 @@ from scipy.linalg import get_blas_funcs
 from zonkey.inference.scorer import LinearScores
 from zonkey.prototypes import Prototypes
 
-from ..training import Training, batches
+from ..training import batches
 from .base import PeerTask, TrainedPeer, ZeroShotLearner, refuse_method
 from .closed_form import reduce_to_span
 
@@ -34,6 +34,11 @@ class BilinearPeer(TrainedPeer):
     the fitted W is the mean of W over the training in which the n-th term has a weight in
     proportion to n (Lacoste-Julien, Schmidt and Bach, 2012). The last W alone depends on the last
     few batches, and so would the number of epochs.
+
+    Parameters
+    ----------
+    random_state : int, RandomState or None, default=None
+        Seed of the order of samples and of the choice of held-out classes.
     """
 
     _compares_distances = False
@@ -41,20 +46,7 @@ class BilinearPeer(TrainedPeer):
         "W y is not a point in the feature space; classes are compared by x'W y."
     )
 
-    margin: float = 1.0
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        training: Training | None = None,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.training = training
-        self.random_state = random_state
+    margin = 1.0
 
     def _weights(self, violations: np.ndarray) -> np.ndarray:
         """Return the weights a of violations (n x m, float32), zero where there is none.

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zonkey.parameters import Constraint, Count, Interval
+from zonkey.parameters import Count, Interval
 
-from ..base import load_torch
+from ..base import parameter
 from ..networks import apply_layers, layers, part_of, seed_networks
 from ..training import Training
 from .base import PeerTask
@@ -157,14 +157,11 @@ class CADAVAE(GenerativePeer):
         Latent vectors of an unseen class. A seen class has half as many, as in the publication,
         from at most `n_synthetic` real samples.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 30, `n_iter_no_change` is None,
-        `batch_size` is 256 and `learning_rate` 1e-3. The weights of the losses grow with the share
-        of epochs that is done. The publication has 100 epochs of batches of 50 and a learning rate
-        of 1.5e-4; on held-out classes of CUB, 30 epochs were better, on held-out emoji, with few
-        steps per epoch, 100 were better than 50. Before the weights have grown, the latent spaces
-        are not aligned, so training does not stop early, as in the publication.
-    random_state : int, RandomState or None, default=None
-        Seed of initial weights, batches, noise and held-out classes.
+        The weights of the losses grow with the share of epochs that is done. The publication has
+        100 epochs of batches of 50 and a learning rate of 1.5e-4; on held-out classes of CUB, 30
+        epochs were better, on held-out emoji, with few steps per epoch, 100 were better than 50.
+        Before the weights have grown, the latent spaces are not aligned, so training does not stop
+        early, as in the publication.
 
     Attributes
     ----------
@@ -187,54 +184,23 @@ class CADAVAE(GenerativePeer):
     >>> from zonkey_lab.peers.zsl import CADAVAE
     >>> from zonkey.testing import linear_problem
     >>> problem = linear_problem()
-    >>> training = Training(
-    ...     max_iter=40, n_iter_no_change=None, batch_size=36, learning_rate=0.02
-    ... )
-    >>> model = CADAVAE(
-    ...     beta=0.01, n_hidden=64, training=training
-    ... )
+    >>> training = Training(max_iter=40, n_iter_no_change=None, batch_size=36, learning_rate=0.02)
+    >>> model = CADAVAE(beta=0.01, n_hidden=64, training=training)
     >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
     """
 
+    beta: float = parameter(default=0.25, within=Interval(0))
+    gamma: float = parameter(default=2.37, within=Interval(0))
+    delta: float = parameter(default=8.13, within=Interval(0))
+    n_latent: int = parameter(default=64, within=Count())
+    n_hidden: int = parameter(default=1560, within=Count())
+    n_synthetic: int = parameter(default=400, within=Count())
+
     _kind = _CADAVAELearner
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "beta": Interval(0),
-        "gamma": Interval(0),
-        "delta": Interval(0),
-        "n_latent": Count(),
-    }
     _seen_share = 0.5
 
     _own = Training(max_iter=30, n_iter_no_change=None, batch_size=256, learning_rate=1e-3)
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        beta: float = 0.25,
-        gamma: float = 2.37,
-        delta: float = 8.13,
-        n_latent: int = 64,
-        n_hidden: int = 1560,
-        n_synthetic: int = 400,
-        training: Training | None = None,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.beta = beta
-        self.gamma = gamma
-        self.delta = delta
-        self.n_latent = n_latent
-        self.n_hidden = n_hidden
-        self.n_synthetic = n_synthetic
-        self.training = training
-        self.random_state = random_state
-
-    def _learner(self, task: PeerTask) -> _CADAVAELearner:
-        return _CADAVAELearner(*load_torch(self), task, self)
 
     def _map(self, X: np.ndarray) -> np.ndarray:
         """Return the means of the latent distributions."""

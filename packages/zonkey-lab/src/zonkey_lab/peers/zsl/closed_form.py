@@ -20,14 +20,15 @@ from zonkey.labels import as_labels, warn_user
 from zonkey.parameters import is_auto
 from zonkey.prototypes import Prototypes
 
+from ..base import attribute
 from .base import Peer
 
 
 class ClosedFormPeer(Peer):
     """All parts of a peer except its equation.
 
-    A subclass adds its parameters in `__init__` and their ranges in `__constraints__`, and returns
-    its fitted attributes from `_solve`. It predicts the class with the nearest W y; override
+    A subclass adds its parameters and fitted attributes as fields, and returns the latter from
+    `_solve`. It predicts the class with the nearest W y; override
     `_linear_scores` to compare differently, and set `_compares_distances` to False if it compares
     no distances. Set `project` or `embed` to `refuse_method(reason)` if the method is meaningless
     for the peer, and `_needs_scatter` to False if `_solve` does not use A0, the most expensive
@@ -36,7 +37,7 @@ class ClosedFormPeer(Peer):
 
     _needs_scatter: ClassVar[bool] = True
 
-    __zonkey_fields__ = ("projection_",)
+    projection_: np.ndarray = attribute()
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from labeled samples of the seen classes.

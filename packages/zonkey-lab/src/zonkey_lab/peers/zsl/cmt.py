@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores
-from zonkey.parameters import Constraint, Count
+from zonkey.parameters import Count
 from zonkey.prototypes import Prototypes
-from zonkey.streaming.accept import accept_chunks
 
-from ..base import load_torch
+from ..base import load_torch, parameter
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
 from ..training import Training
-from .base import NetworkPeer, PeerTask, ZeroShotLearner
+from .base import EmbeddingPeer, NetworkPeer, PeerTask, ZeroShotLearner
 
 _ACTIVATIONS = ("tanh", "linear")
 
 
-class CMT(NetworkPeer):
+class CMT(EmbeddingPeer, NetworkPeer):
     """Cross-modal transfer: a network of two layers maps samples to the semantic space.
 
     With the prototype y_i of the class of sample x_i, the network f minimizes
@@ -44,10 +43,7 @@ class CMT(NetworkPeer):
         Number of tanh units. Chosen here: the publication maps to word vectors of 50 dimensions,
         attribute vectors have hundreds.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
-        `batch_size` is 256 and `learning_rate` 1e-3. The publication has no batches.
-    random_state : int, RandomState or None, default=None
-        Seed of initial weights, of the order of samples and of the choice of held-out classes.
+        The publication has no batches.
 
     Attributes
     ----------
@@ -77,43 +73,15 @@ class CMT(NetworkPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {"n_hidden": Count()}
+    n_hidden: int = parameter(default=512, within=Count())
 
     _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=1e-3)
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        n_hidden: int = 512,
-        training: Training | None = None,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.n_hidden = n_hidden
-        self.training = training
-        self.random_state = random_state
 
     def _learner(self, task: PeerTask) -> ZeroShotLearner:
         return _CMTLearner(self, task)
 
-    @accept_chunks
-    def embed(self, X: Any) -> Array:
-        """Map samples to the semantic space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_dimensions)
-            Output f(x) for each sample x.
-        """
-        return self._map_samples(self._validate(X))
+    def _embed(self, X: Array) -> Array:
+        return self._map_samples(X)
 
     def _map_samples(self, X: Array) -> Array:
         return apply_layers(self.weights_, _ACTIVATIONS, np.asarray(X))

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.arrays import Array, softmax
 from zonkey.inference.scorer import LinearScores
-from zonkey.parameters import Constraint, Count, Interval
+from zonkey.parameters import Count, Interval
 from zonkey.prototypes import Prototypes
 
-from ..base import unit_rows
+from ..base import attribute, parameter, unit_rows
 from ..convex import linear_classifiers, softmax_loss
-from .base import PeerTask, SamplePeer, refuse_method
+from .base import EmbeddingPeer, PeerTask, SamplePeer, refuse_method
 
 _CURVATURE = 0.01  # of the loss: p (1 - p) with p near 1 / 100, as for many classes
 
 
-class ConSE(SamplePeer):
+class ConSE(EmbeddingPeer, SamplePeer):
     """Convex combination of the prototypes of the likeliest seen classes.
 
     Multinomial logistic regression gives p(j | x) for the seen classes j; with p_i of the class of
@@ -68,48 +68,19 @@ class ConSE(SamplePeer):
     array([[0.71, 0.71, 1.  ]])
     """
 
+    n_top: int = parameter(default=10, within=Count())
+    ridge: float = parameter(default=0.3, within=Interval(0, open_below=True))
+
     _compares_distances = False
     project = refuse_method("Classifiers of seen classes map no prototype to the feature space.")
 
-    classifiers_: np.ndarray
-    intercepts_: np.ndarray
-    _seen_matrix: np.ndarray
-    _n_top: int
+    classifiers_: np.ndarray = attribute()
+    intercepts_: np.ndarray = attribute()
+    _seen_matrix: np.ndarray = attribute()
+    _n_top: int = attribute()
 
-    __zonkey_fields__ = ("classifiers_", "intercepts_", "_seen_matrix", "_n_top")
-
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "n_top": Count(),
-        "ridge": Interval(0, open_below=True),
-    }
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        n_top: int = 10,
-        ridge: float = 0.3,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.n_top = n_top
-        self.ridge = ridge
-
-    def embed(self, X: Any) -> Array:
-        """Map samples to the semantic space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_dimensions)
-            The combination f(x) for each sample x.
-        """
-        return self._combine(self._validate(X))
+    def _embed(self, X: Array) -> Array:
+        return self._combine(np.asarray(X))
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         loss, m = softmax_loss(task.codes), task.n_classes

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zonkey.parameters import Constraint, Count
+from zonkey.parameters import Count
 
-from ..base import load_torch
+from ..base import parameter
 from ..networks import layers, seed_networks
 from ..training import Training
 from .base import PeerTask
@@ -90,10 +90,7 @@ class CVAE(GenerativePeer):
         Synthesized samples of an unseen class, and most real samples of a seen one. The more, the
         longer the classifier takes. Chosen here, as for `FCLSWGAN`.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 50, `n_iter_no_change` is 5,
-        `batch_size` is 256 and `learning_rate` 1e-3. Chosen here.
-    random_state : int, RandomState or None, default=None
-        Seed of initial weights, batches, noise and held-out classes.
+        Chosen here.
 
     Attributes
     ----------
@@ -116,39 +113,15 @@ class CVAE(GenerativePeer):
     >>> from zonkey_lab.peers.zsl import CVAE
     >>> from zonkey.testing import linear_problem
     >>> problem = linear_problem()
-    >>> training = Training(
-    ...     max_iter=20, n_iter_no_change=None, batch_size=36, learning_rate=0.03
-    ... )
-    >>> model = CVAE(
-    ...     n_latent=2, n_hidden=32, training=training
-    ... )
+    >>> training = Training(max_iter=20, n_iter_no_change=None, batch_size=36, learning_rate=0.03)
+    >>> model = CVAE(n_latent=2, n_hidden=32, training=training)
     >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
     """
 
+    n_latent: int = parameter(default=50, within=Count())
+    n_hidden: int = parameter(default=512, within=Count())
+
     _kind = _CVAELearner
-    __constraints__: ClassVar[dict[str, Constraint]] = {"n_latent": Count()}
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=256, learning_rate=1e-3)
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        n_latent: int = 50,
-        n_hidden: int = 512,
-        n_synthetic: int = 300,
-        training: Training | None = None,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.n_latent = n_latent
-        self.n_hidden = n_hidden
-        self.n_synthetic = n_synthetic
-        self.training = training
-        self.random_state = random_state
-
-    def _learner(self, task: PeerTask) -> _CVAELearner:
-        return _CVAELearner(*load_torch(self), task, self)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.inference.scorer import LinearScores
-from zonkey.parameters import Constraint, Interval
+from zonkey.parameters import Interval
 from zonkey.prototypes import Prototypes
 
+from ..base import attribute, parameter
 from ..convex import linear_classifiers, logistic_loss
 from .base import PeerTask, SamplePeer, refuse_method
 
@@ -73,34 +74,17 @@ class DAP(SamplePeer):
     array(['zebra'], dtype='<U5')
     """
 
+    threshold: float | None = parameter(default=None, within=Interval(also=(None,)))
+    ridge: float = parameter(default=0.3, within=Interval(0, open_below=True))
+
     _compares_distances = False
     project = refuse_method("Classifiers of attributes map no prototype to the feature space.")
     embed = refuse_method("Log-odds of attributes are not a point in the space of the prototypes.")
 
-    classifiers_: np.ndarray
-    intercepts_: np.ndarray
-    _thresholds: np.ndarray
-    _shares: np.ndarray
-
-    __zonkey_fields__ = ("classifiers_", "intercepts_", "_thresholds", "_shares")
-
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "ridge": Interval(0, open_below=True),
-        "threshold": Interval(also=(None,)),
-    }
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        threshold: float | None = None,
-        ridge: float = 0.3,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.threshold = threshold
-        self.ridge = ridge
+    classifiers_: np.ndarray = attribute()
+    intercepts_: np.ndarray = attribute()
+    _thresholds: np.ndarray = attribute()
+    _shares: np.ndarray = attribute()
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         Y = task.Y

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from zonkey.arrays import Array
-from zonkey.inference.projection import as_prototypes, require_dimensions
 from zonkey.inference.scorer import LinearScores
-from zonkey.parameters import Constraint, Count, Interval
+from zonkey.parameters import Count, Interval
 from zonkey.prototypes import Prototypes
 
-from ..base import load_torch
+from ..base import attribute, load_torch, parameter
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
 from ..training import Training
-from .base import NetworkPeer, PeerTask, ZeroShotLearner
+from .base import NetworkPeer, PeerTask, ProjectingPeer, ZeroShotLearner
 
 
-class DEM(NetworkPeer):
+class DEM(ProjectingPeer, NetworkPeer):
     """Deep embedding model: a network of two layers maps prototypes to the feature space.
 
     With the prototype y_i of the class of sample x_i, the network f minimizes
@@ -47,11 +45,8 @@ class DEM(NetworkPeer):
         Penalty >= 0 of all weights. The authors' code has 1e-2 for features that are many times
         longer; 1e-4 is chosen here for unit length.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
-        `batch_size` is 256 and `learning_rate` 1e-3. The publication has batches of 64 to 100,
-        learning rates of 1e-5 to 1e-4 and far more epochs.
-    random_state : int, RandomState or None, default=None
-        Seed of initial weights, of the order of samples and of the choice of held-out classes.
+        The publication has batches of 64 to 100, learning rates of 1e-5 to 1e-4 and far more
+        epochs.
 
     Attributes
     ----------
@@ -80,53 +75,18 @@ class DEM(NetworkPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "weight_decay": Interval(0),
-        "n_hidden": Count(),
-    }
-    _output: str
+    n_hidden: int = parameter(default=700, within=Count())
+    weight_decay: float = parameter(default=1e-4, within=Interval(0))
 
-    __zonkey_fields__ = ("_output",)
+    _output: str = attribute()
 
     _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=1e-3)
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        n_hidden: int = 700,
-        weight_decay: float = 1e-4,
-        training: Training | None = None,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.n_hidden = n_hidden
-        self.weight_decay = weight_decay
-        self.training = training
-        self.random_state = random_state
 
     def _learner(self, task: PeerTask) -> ZeroShotLearner:
         return _DEMLearner(self, task)
 
-    def project(self, prototypes: Any) -> Array:
-        """Map prototypes to the feature space.
-
-        Parameters
-        ----------
-        prototypes : mapping, DataFrame, Prototypes or array-like of shape (m, n_dimensions)
-            What the parameter `prototypes` accepts, or a plain matrix.
-
-        Returns
-        -------
-        ndarray of shape (m, n_features)
-            Center f(y) for each prototype y, in sorted order of the labels if there are labels.
-        """
-        check_is_fitted(self, "prototypes_")
-        rows = as_prototypes(prototypes)
-        require_dimensions(rows, self.prototypes_)
-        return self._centers(rows, self._get_learned().dtype)
+    def _project(self, prototypes: Prototypes) -> Array:
+        return self._centers(prototypes, self._get_learned().dtype)
 
     def _centers(self, known: Prototypes, dtype: Any) -> np.ndarray:
         return apply_layers(self.weights_, ("relu", self._output), known.matrix.astype(dtype))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import numpy as np
 
-from zonkey.parameters import Constraint, Interval
+from zonkey.parameters import Interval
 
+from ..base import attribute, parameter
 from ..training import Training
 from .bilinear import BilinearPeer
 
@@ -33,14 +34,10 @@ class DeViSE(BilinearPeer):
         Margin > 0 by which the own class should win, as printed. Only the ratio of `learning_rate`
         and `margin` matters for predictions, because W starts at zero.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 15, `n_iter_no_change` is 5,
-        `batch_size` is 32 and `learning_rate` 0.2. The learning rate is for a loss that is a sum
-        over classes, relative to the mean squared lengths of features and prototypes. It was chosen
-        on held-out classes of CUB, with 80 to 100 others, where more epochs hardly change the
-        accuracy; with many more classes take less. The publication takes one sample per step; a
-        batch is much faster and as accurate.
-    random_state : int, RandomState or None, default=None
-        Seed of the order of samples and of the choice of held-out classes.
+        The learning rate is for a loss that is a sum over classes, relative to the mean squared
+        lengths of features and prototypes. It was chosen on held-out classes of CUB, with 80 to 100
+        others, where more epochs hardly change the accuracy; with many more classes take less. The
+        publication takes one sample per step; a batch is much faster and as accurate.
 
     Attributes
     ----------
@@ -67,27 +64,8 @@ class DeViSE(BilinearPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    __zonkey_fields__ = ("projection_",)
+    margin: float = parameter(default=0.1, within=Interval(0, open_below=True))
+
+    projection_: np.ndarray = attribute()
 
     _own = Training(max_iter=15, n_iter_no_change=5, batch_size=32, learning_rate=0.2)
-
-    __constraints__: ClassVar[dict[str, Constraint]] = {"margin": Interval(0, open_below=True)}
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        margin: float = 0.1,
-        training: Training | None = None,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            prototypes,
-            training=training,
-            candidates=candidates,
-            seen_penalty=seen_penalty,
-            random_state=random_state,
-        )
-        self.margin = margin

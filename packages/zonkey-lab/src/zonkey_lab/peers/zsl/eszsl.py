@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -10,9 +10,10 @@ from zonkey.bpl.moments import Moments
 from zonkey.bpl.sylvester import solve
 from zonkey.bpl.symmetric import Factor
 from zonkey.inference.scorer import LinearScores
-from zonkey.parameters import Constraint, Interval
+from zonkey.parameters import Interval
 from zonkey.prototypes import Prototypes
 
+from ..base import parameter
 from .base import refuse_method
 from .closed_form import ClosedFormPeer, reduce_to_span, value_of
 
@@ -64,28 +65,12 @@ class ESZSL(ClosedFormPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "gamma": Interval(0),
-        "lam": Interval(0),
-        "negative": Interval(high=1, open_above=True),
-    }
+    gamma: float = parameter(default=1.0, within=Interval(0))
+    lam: float = parameter(default=0.1, within=Interval(0))
+    negative: float = parameter(default=-1.0, within=Interval(high=1, open_above=True))
+
     _compares_distances = False
     project = refuse_method("V s is not a point in the feature space; ESZSL compares by x'V s.")
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        gamma: float = 1.0,
-        lam: float = 0.1,
-        negative: float = -1.0,
-        candidates: Any = "unseen",
-        seen_penalty: float = 0.0,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.gamma = gamma
-        self.lam = lam
-        self.negative = negative
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         seen = moments.counts > 0

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 from sklearn.svm import NuSVR
-from sklearn.utils.validation import check_is_fitted
 
 from zonkey.arrays import Array
 from zonkey.bpl.kernels import PrototypeKernel
-from zonkey.inference.projection import as_prototypes, require_dimensions
 from zonkey.inference.scorer import LinearScores
-from zonkey.parameters import Constraint, Count, Flag, Interval
+from zonkey.parameters import Count, Flag, Interval
 from zonkey.prototypes import Prototypes
 
-from .base import PeerTask, SamplePeer, refuse_method
+from ..base import attribute, parameter
+from .base import PeerTask, ProjectingPeer, SamplePeer, refuse_method
 
 
-class EXEM(SamplePeer):
+class EXEM(ProjectingPeer, SamplePeer):
     """Exemplars: support vector regression from prototypes to class means.
 
     Features are reduced to their principal components. For every component, nu support vector
@@ -81,51 +80,21 @@ class EXEM(SamplePeer):
     array(['zebra'], dtype='<U5')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "gamma": Interval(0),
-        "n_components": Count(),
-        "C": Interval(0, open_below=True),
-        "nu": Interval(0, 1, open_below=True),
-        "standardize": Flag("Use True, as the reference does."),
-    }
+    n_components: int = parameter(default=500, within=Count())
+    gamma: float = parameter(default=0.3, within=Interval(0))
+    C: float = parameter(default=10.0, within=Interval(0, open_below=True))
+    nu: float = parameter(default=0.5, within=Interval(0, 1, open_below=True))
+    standardize: bool = parameter(default=True, within=Flag("Use True, as the reference does."))
+
     embed = refuse_method("Samples have no point in the semantic space: exemplars are not linear.")
 
-    components_: np.ndarray
-    mean_: np.ndarray
-    scales_: np.ndarray
-    _kernel: PrototypeKernel
-    _seen_matrix: np.ndarray
-    _weights: np.ndarray
-    _offsets: np.ndarray
-
-    __zonkey_fields__ = (
-        "components_",
-        "mean_",
-        "scales_",
-        "_kernel",
-        "_seen_matrix",
-        "_weights",
-        "_offsets",
-    )
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        n_components: int = 500,
-        gamma: float = 0.3,
-        C: float = 10.0,
-        nu: float = 0.5,
-        standardize: bool = True,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.n_components = n_components
-        self.gamma = gamma
-        self.C = C
-        self.nu = nu
-        self.standardize = standardize
+    components_: np.ndarray = attribute()
+    mean_: np.ndarray = attribute()
+    scales_: np.ndarray = attribute()
+    _kernel: PrototypeKernel = attribute()
+    _seen_matrix: np.ndarray = attribute()
+    _weights: np.ndarray = attribute()
+    _offsets: np.ndarray = attribute()
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         Y, dtype = task.Y, task.X.dtype
@@ -165,22 +134,7 @@ class EXEM(SamplePeer):
         K = np.asarray(self._kernel.compare(Y, S, np.arange(len(S))))
         return K @ self._weights + self._offsets
 
-    def project(self, prototypes: Any) -> Array:
-        """Map prototypes to the feature space.
-
-        Parameters
-        ----------
-        prototypes : mapping, DataFrame, Prototypes or array-like of shape (m, n_dimensions)
-            What the parameter `prototypes` accepts, or a plain matrix.
-
-        Returns
-        -------
-        ndarray of shape (m, n_features)
-            Predicted mean of each class, in sorted order of the labels if there are labels.
-        """
-        check_is_fitted(self, "prototypes_")
-        prototypes = as_prototypes(prototypes)
-        require_dimensions(prototypes, self.prototypes_)
+    def _project(self, prototypes: Prototypes) -> Array:
         exemplars = self._exemplars(prototypes) @ self.components_.astype(np.float64).T
         return (exemplars + self.mean_).astype(self.mean_.dtype)
 

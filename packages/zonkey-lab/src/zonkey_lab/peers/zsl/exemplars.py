@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -10,9 +10,10 @@ from zonkey.bpl.kernels import PrototypeKernel
 from zonkey.bpl.moments import Moments
 from zonkey.bpl.sylvester import solve
 from zonkey.bpl.symmetric import Factor
-from zonkey.parameters import Constraint, Interval, Options
+from zonkey.parameters import Interval, Options
 from zonkey.prototypes import Prototypes
 
+from ..base import attribute, parameter
 from .base import refuse_method
 from .closed_form import ClosedFormPeer, value_of
 
@@ -69,34 +70,16 @@ class ExemplarRegression(ClosedFormPeer):
            [2.66, 2.66]])
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "gamma": Interval(0),
-        "ridge": Interval(0),
-        "kernel": Options(*_KERNELS),
-    }
+    kernel: str = parameter(default="rbf", within=Options(*_KERNELS))
+    gamma: float = parameter(default=1.0, within=Interval(0))
+    ridge: float = parameter(default=0.1, within=Interval(0))
+
     _needs_scatter = False
     embed = refuse_method("Samples have no point in the semantic space: c(y) is not linear in y.")
 
-    _kernel: PrototypeKernel
-    _seen_matrix: np.ndarray
-    _inverse: np.ndarray
-
-    __zonkey_fields__ = ("_kernel", "_seen_matrix", "_inverse")
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        kernel: str = "rbf",
-        gamma: float = 1.0,
-        ridge: float = 0.1,
-        candidates: Any = "unseen",
-        seen_penalty: float = 0.0,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.kernel = kernel
-        self.gamma = gamma
-        self.ridge = ridge
+    _kernel: PrototypeKernel = attribute()
+    _seen_matrix: np.ndarray = attribute()
+    _inverse: np.ndarray = attribute()
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         seen = moments.counts > 0

@@ -6,14 +6,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zonkey.parameters import Constraint, Interval, Options
+from zonkey.parameters import Count, Interval, Options
 from zonkey.prototypes import Prototypes
 
-from ..base import load_torch
+from ..base import parameter
 from ..networks import layers, seed_networks, to_array
 from ..training import Training, train
 from .ale import ALE
 from .base import PeerTask
+from .bilinear import RankingLearner
 from .generative import GenerativeLearner, GenerativePeer, Kept, Networks, softmax_regression
 
 _GENERATOR = ("leaky_relu", "relu")
@@ -148,11 +149,8 @@ class FCLSWGAN(GenerativePeer):
         Synthesized samples of an unseen class, and most real samples of a seen one. The
         publication has 300 for CUB.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 60, `n_iter_no_change` is 25,
-        `batch_size` is 512 and `learning_rate` 5e-4. An epoch is one pass for the generator and
-        five for the critic. The publication has batches of 64 and a learning rate of 1e-4.
-    random_state : int, RandomState or None, default=None
-        Seed of initial weights, batches, noise and held-out classes.
+        An epoch is one pass for the generator and five for the critic. The publication has batches
+        of 64 and a learning rate of 1e-4.
 
     Attributes
     ----------
@@ -175,47 +173,19 @@ class FCLSWGAN(GenerativePeer):
     >>> from zonkey_lab.peers.zsl import FCLSWGAN
     >>> from zonkey.testing import linear_problem
     >>> problem = linear_problem()
-    >>> training = Training(
-    ...     max_iter=10, n_iter_no_change=None, batch_size=36, learning_rate=0.02
-    ... )
-    >>> model = FCLSWGAN(
-    ...     n_hidden=32, training=training
-    ... )
+    >>> training = Training(max_iter=10, n_iter_no_change=None, batch_size=36, learning_rate=0.02)
+    >>> model = FCLSWGAN(n_hidden=32, training=training)
     >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
     """
 
+    classifier: str = parameter(default="ale", within=Options(*_CLASSIFIERS))
+    cls_weight: float = parameter(default=0.01, within=Interval(0))
+    n_hidden: int = parameter(default=4096, within=Count())
+
     _kind = _FCLSWGANLearner
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "cls_weight": Interval(0),
-        "classifier": Options(*_CLASSIFIERS),
-    }
 
     _own = Training(max_iter=60, n_iter_no_change=25, batch_size=512, learning_rate=5e-4)
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        classifier: str = "ale",
-        cls_weight: float = 0.01,
-        n_hidden: int = 4096,
-        n_synthetic: int = 300,
-        training: Training | None = None,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.classifier = classifier
-        self.cls_weight = cls_weight
-        self.n_hidden = n_hidden
-        self.n_synthetic = n_synthetic
-        self.training = training
-        self.random_state = random_state
-
-    def _learner(self, task: PeerTask) -> _FCLSWGANLearner:
-        return _FCLSWGANLearner(*load_torch(self), task, self)
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         learned = super()._learn(task)
@@ -231,7 +201,7 @@ class FCLSWGAN(GenerativePeer):
         Y, seed = known.matrix.astype(np.float64), self._synthesis["seed"]
         peer = ALE(training=_RANKING)
         # Without a bias it matters where zero is: ranking is learned on unscaled features.
-        learner = peer._learner(PeerTask(to_array(Z) * size + low, codes, Y, seed))
+        learner = RankingLearner(PeerTask(to_array(Z) * size + low, codes, Y, seed), peer)
         train(learner, max_iter=peer.schedule.max_iter, seed=seed)
         W = Y @ learner.export()["projection_"].T
         return W * size, W @ low

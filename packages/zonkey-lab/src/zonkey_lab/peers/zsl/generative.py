@@ -15,10 +15,11 @@ import numpy as np
 from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores, Scorer
 from zonkey.optional import torch_device
-from zonkey.parameters import Constraint, Count
+from zonkey.parameters import Count
 from zonkey.prototypes import Prototypes
 from zonkey.samples import sample_blocks
 
+from ..base import attribute, load_torch, parameter
 from ..networks import (
     Arrays,
     BatchLearner,
@@ -113,27 +114,32 @@ class GenerativeLearner(BatchLearner, ZeroShotLearner):
 class GenerativePeer(NetworkPeer):
     """A peer that classifies by synthesized samples.
 
-    It adds `_kind`, the class of its learner, and `_learner`. If it classifies in another space
-    than that of the samples, it overrides `_mapped`.
+    It adds `_kind`, the class of its learner. If it classifies in another space
+    than that of the samples, it overrides `_map`.
+
+    Parameters
+    ----------
+    random_state : int, RandomState or None, default=None
+        Seed of initial weights, batches, noise and held-out classes.
     """
 
-    _kind: ClassVar[type[GenerativeLearner]]
-    __constraints__: ClassVar[dict[str, Constraint]] = {"n_synthetic": Count(), "n_hidden": Count()}
+    _kind: ClassVar[type[Any]]
     # Samples of a seen class, as a share of those of an unseen one: real ones are repeated, with
     # other noise. None: each real sample is taken once, and classes have equal weight.
     _seen_share: ClassVar[float | None] = None
     _compares_distances = False
 
-    n_synthetic: int
-    _samples: Arrays
-    _synthesis: dict[str, Any]
+    n_synthetic: int = parameter(default=300, within=Count())
+    _samples: Arrays = attribute()
+    _synthesis: dict[str, Any] = attribute()
 
     with_classes = refuse_method(
         "The classifier depends on all candidates. Fit again, with prototypes of the new classes."
     )
     explain = refuse_method("The classifier depends on all candidates, not on the class alone.")
 
-    __zonkey_fields__ = ("_samples", "_synthesis")
+    def _learner(self, task: PeerTask) -> GenerativeLearner:
+        return self._kind(*load_torch(self), task, self)
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         learned = super()._learn(task)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores
-from zonkey.parameters import Constraint, Count
+from zonkey.parameters import Count
 from zonkey.prototypes import Prototypes
 
+from ..base import attribute, parameter
 from ..training import Training
 from .base import PeerTask, refuse_method
 from .bilinear import BilinearPeer, RankingLearner
@@ -43,12 +44,10 @@ class LATEM(BilinearPeer):
     n_matrices : int, default=2
         Number K of matrices. The publication chooses 2 to 10 by validation; time grows with K.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 10, `n_iter_no_change` is 5,
-        `batch_size` is 32 and `learning_rate` 2.0. The learning rate is for a loss that is a sum
-        over classes, relative to the mean squared lengths of features and prototypes. It was chosen
-        on held-out classes of CUB, with 80 to 100 others, where more epochs hardly change the
-        accuracy; with many more classes take less. The publication takes one sample per step; a
-        batch is much faster.
+        The learning rate is for a loss that is a sum over classes, relative to the mean squared
+        lengths of features and prototypes. It was chosen on held-out classes of CUB, with 80 to 100
+        others, where more epochs hardly change the accuracy; with many more classes take less. The
+        publication takes one sample per step; a batch is much faster.
     random_state : int, RandomState or None, default=None
         Seed of the first matrices, of the order of samples and of the choice of held-out classes.
 
@@ -76,33 +75,13 @@ class LATEM(BilinearPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {"n_matrices": Count()}
+    n_matrices: int = parameter(default=2, within=Count())
+
     embed = refuse_method("A sample has K points W_i'x in the semantic space, one per matrix.")
 
-    projections_: np.ndarray
-
-    __zonkey_fields__ = ("projections_",)
+    projections_: np.ndarray = attribute()
 
     _own = Training(max_iter=10, n_iter_no_change=5, batch_size=32, learning_rate=2.0)
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        n_matrices: int = 2,
-        training: Training | None = None,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            prototypes,
-            training=training,
-            candidates=candidates,
-            seen_penalty=seen_penalty,
-            random_state=random_state,
-        )
-        self.n_matrices = n_matrices
 
     def _learner(self, task: PeerTask) -> RankingLearner:
         return _LatentLearner(task, self)

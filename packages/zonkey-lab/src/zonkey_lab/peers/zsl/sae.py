@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,10 @@ from zonkey.bpl.moments import Moments
 from zonkey.bpl.sylvester import solve
 from zonkey.bpl.symmetric import Factor
 from zonkey.inference.scorer import LinearScores
-from zonkey.parameters import Constraint, Interval, Options
+from zonkey.parameters import Interval, Options
 from zonkey.prototypes import Prototypes
 
-from ..base import unit_rows
+from ..base import attribute, parameter, unit_rows
 from .closed_form import ClosedFormPeer, reduce_to_span, value_of
 
 _DIRECTIONS = ("feature-to-semantic", "semantic-to-feature")
@@ -64,27 +64,11 @@ class SAE(ClosedFormPeer):
     array([[0.6, 0.8, 1. ]])
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "lam": Interval(0),
-        "direction": Options(*_DIRECTIONS),
-    }
+    direction: str = parameter(default="feature-to-semantic", within=Options(*_DIRECTIONS))
+    lam: float = parameter(default=1.0, within=Interval(0))
+
     _compares_distances = False
-    _in_semantic_space: bool
-
-    __zonkey_fields__ = ("_in_semantic_space",)
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        direction: str = "feature-to-semantic",
-        lam: float = 1.0,
-        candidates: Any = "unseen",
-        seen_penalty: float = 0.0,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.direction = direction
-        self.lam = lam
+    _in_semantic_space: bool = attribute()
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
         A = Factor.from_matrix(moments.A0).rescale(scale=self.lam)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..base import attribute
 from ..training import Training
 from .bilinear import BilinearPeer
 
@@ -28,13 +29,10 @@ class SJE(BilinearPeer):
     Parameters
     ----------
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 15, `n_iter_no_change` is 5,
-        `batch_size` is 32 and `learning_rate` 20.0. The learning rate is relative to the mean
-        squared lengths of features and prototypes, constant as in the publication, and chosen on
-        held-out classes of CUB, where more epochs hardly change the accuracy. The publication takes
-        one sample per step; a batch is much faster and as accurate.
-    random_state : int, RandomState or None, default=None
-        Seed of the order of samples and of the choice of held-out classes.
+        The learning rate is relative to the mean squared lengths of features and prototypes,
+        constant as in the publication, and chosen on held-out classes of CUB, where more epochs
+        hardly change the accuracy. The publication takes one sample per step; a batch is much
+        faster and as accurate.
 
     Attributes
     ----------
@@ -61,7 +59,7 @@ class SJE(BilinearPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    __zonkey_fields__ = ("projection_",)
+    projection_: np.ndarray = attribute()
 
     _own = Training(max_iter=15, n_iter_no_change=5, batch_size=32, learning_rate=20.0)
 

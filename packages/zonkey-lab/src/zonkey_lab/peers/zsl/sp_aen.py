@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores
-from zonkey.parameters import Constraint, Count, Interval
+from zonkey.parameters import Count, Interval
 from zonkey.prototypes import Prototypes
-from zonkey.streaming.accept import accept_chunks
 
-from ..base import load_torch, unit_rows
+from ..base import load_torch, parameter, unit_rows
 from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
 from ..training import Training
-from .base import NetworkPeer, PeerTask, ZeroShotLearner
+from .base import EmbeddingPeer, NetworkPeer, PeerTask, ZeroShotLearner
 
 _ACTIVATIONS = ("leaky_relu", "linear")
 
 
-class SPAEN(NetworkPeer):
+class SPAEN(EmbeddingPeer, NetworkPeer):
     """Semantics-preserving adversarial embedding: a classifying and a reconstructing branch.
 
     E and F map samples to the semantic space, G maps back to features, and D distinguishes the two
@@ -57,11 +56,8 @@ class SPAEN(NetworkPeer):
     adversarial : float, default=1.0
         Weight >= 0 of the adversarial loss. Chosen here.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
-        `batch_size` is 256 and `learning_rate` 3e-4. The authors' code has batches of 128 and a
-        learning rate of 1e-4, for many more steps; beta1 is 0.5 as there.
-    random_state : int, RandomState or None, default=None
-        Seed of initial weights, of the order of samples and of the choice of held-out classes.
+        The authors' code has batches of 128 and a learning rate of 1e-4, for many more steps; beta1
+        is 0.5 as there.
 
     Attributes
     ----------
@@ -91,55 +87,20 @@ class SPAEN(NetworkPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "margin": Interval(0),
-        "reconstruction": Interval(0),
-        "adversarial": Interval(0),
-        "n_hidden": Count(),
-    }
+    n_hidden: int = parameter(default=1024, within=Count())
+    margin: float = parameter(default=0.2, within=Interval(0))
+    reconstruction: float = parameter(default=10.0, within=Interval(0))
+    adversarial: float = parameter(default=1.0, within=Interval(0))
+
     _compares_distances = False
 
     _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=3e-4)
 
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        n_hidden: int = 1024,
-        margin: float = 0.2,
-        reconstruction: float = 10.0,
-        adversarial: float = 1.0,
-        training: Training | None = None,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.n_hidden = n_hidden
-        self.margin = margin
-        self.reconstruction = reconstruction
-        self.adversarial = adversarial
-        self.training = training
-        self.random_state = random_state
-
     def _learner(self, task: PeerTask) -> ZeroShotLearner:
         return _SPAENLearner(self, task)
 
-    @accept_chunks
-    def embed(self, X: Any) -> Array:
-        """Map samples to the semantic space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), Chunks or Dask collection
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_dimensions)
-            E(x) for each sample x, of unit length.
-        """
-        return self._map_samples(self._validate(X))
+    def _embed(self, X: Array) -> Array:
+        return self._map_samples(X)
 
     def _map_samples(self, X: Array) -> Array:
         return unit_rows(apply_layers(self.weights_, _ACTIVATIONS, np.asarray(X)))

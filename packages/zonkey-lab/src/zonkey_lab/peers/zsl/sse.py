@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.arrays import Array
 from zonkey.blocks import row_blocks
 from zonkey.inference.scorer import LinearScores
-from zonkey.parameters import Constraint, Count, Interval
+from zonkey.parameters import Count, Interval
 from zonkey.prototypes import Prototypes
 
+from ..base import attribute, parameter
 from ..convex import descent
 from .base import PeerTask, SamplePeer, refuse_method
 
@@ -93,40 +94,21 @@ class SSE(SamplePeer):
     array(['zebra', 'snail'], dtype='<U5')
     """
 
+    gamma: float = parameter(default=1.0, within=Interval(0, open_below=True))
+    lam: float = parameter(default=0.001, within=Interval(0, open_below=True))
+    n_samples: int | None = parameter(default=3, within=Count(1, (None,)))
+    max_iter: int = parameter(default=15, within=Count())
+
     _compares_distances = False
     project = refuse_method("A mixture of seen classes is not a point in the feature space.")
     embed = refuse_method("Similarities to seen classes are not a point in the semantic space.")
 
-    weights_: np.ndarray
-    bounds_: np.ndarray
-    _seen_matrix: np.ndarray
-    _spread: float
+    weights_: np.ndarray = attribute()
+    bounds_: np.ndarray = attribute()
+    _seen_matrix: np.ndarray = attribute()
+    _spread: float = attribute()
 
-    __zonkey_fields__ = ("weights_", "bounds_", "n_iter_", "_seen_matrix", "_spread")
-
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "gamma": Interval(0, open_below=True),
-        "lam": Interval(0, open_below=True),
-        "max_iter": Count(),
-        "n_samples": Count(1, (None,)),
-    }
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        gamma: float = 1.0,
-        lam: float = 0.001,
-        n_samples: int | None = 3,
-        max_iter: int = 15,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.gamma = gamma
-        self.lam = lam
-        self.n_samples = n_samples
-        self.max_iter = max_iter
+    n_iter_: int = attribute()
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         X, dtype = task.X.astype(np.float64), task.X.dtype

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.arrays import softmax, squared_distances
 from zonkey.bpl.kernels import median_squared_distance
 from zonkey.inference.scorer import LinearScores
-from zonkey.parameters import Constraint, Interval
+from zonkey.parameters import Interval
 from zonkey.prototypes import Prototypes
 
+from ..base import attribute, parameter
 from ..convex import linear_classifiers, squared_hinge_loss
 from .base import PeerTask, SamplePeer, refuse_method
 
@@ -77,35 +78,18 @@ class SynC(SamplePeer):
     array(['zebra', 'snail'], dtype='<U5')
     """
 
+    sigma: float = parameter(default=1.0, within=Interval(0, open_below=True))
+    lam: float = parameter(default=3.0, within=Interval(0, open_below=True))
+
     _compares_distances = False
     project = refuse_method("The classifier of a class is not a point in the feature space.")
     embed = refuse_method("Scores of seen classes are not a point in the semantic space.")
 
-    classifiers_: np.ndarray
-    intercepts_: np.ndarray
-    _seen_matrix: np.ndarray
-    _inverse: np.ndarray
-    _unit: float
-
-    __zonkey_fields__ = ("classifiers_", "intercepts_", "_seen_matrix", "_inverse", "_unit")
-
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "sigma": Interval(0, open_below=True),
-        "lam": Interval(0, open_below=True),
-    }
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        sigma: float = 1.0,
-        lam: float = 3.0,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.sigma = sigma
-        self.lam = lam
+    classifiers_: np.ndarray = attribute()
+    intercepts_: np.ndarray = attribute()
+    _seen_matrix: np.ndarray = attribute()
+    _inverse: np.ndarray = attribute()
+    _unit: float = attribute()
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         Y, m, dtype = task.Y, task.n_classes, task.X.dtype

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zonkey.parameters import Constraint, Interval
+from zonkey.parameters import Count, Interval
 
-from ..base import load_torch
+from ..base import parameter
 from ..networks import apply_layers, layers, part_of, seed_networks
 from ..training import Training
 from .base import PeerTask
@@ -177,12 +177,8 @@ class TFVAEGAN(GenerativePeer):
         Synthesized samples of an unseen class, and most real samples of a seen one. The
         publication has 300 for CUB.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 60, `n_iter_no_change` is 25,
-        `batch_size` is 512 and `learning_rate` 5e-4. An epoch is one pass for the generator and
-        five for the critic. The feedback has a tenth of the learning rate, as in the publication,
-        which has 1e-4 and batches of 64.
-    random_state : int, RandomState or None, default=None
-        Seed of initial weights, batches, noise and held-out classes.
+        An epoch is one pass for the generator and five for the critic. The feedback has a tenth of
+        the learning rate, as in the publication, which has 1e-4 and batches of 64.
 
     Attributes
     ----------
@@ -206,47 +202,19 @@ class TFVAEGAN(GenerativePeer):
     >>> from zonkey_lab.peers.zsl import TFVAEGAN
     >>> from zonkey.testing import linear_problem
     >>> problem = linear_problem()
-    >>> training = Training(
-    ...     max_iter=10, n_iter_no_change=None, batch_size=36, learning_rate=0.02
-    ... )
-    >>> model = TFVAEGAN(
-    ...     n_hidden=32, training=training
-    ... )
+    >>> training = Training(max_iter=10, n_iter_no_change=None, batch_size=36, learning_rate=0.02)
+    >>> model = TFVAEGAN(n_hidden=32, training=training)
     >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
     """
 
+    gan_weight: float = parameter(default=10.0, within=Interval(0))
+    cycle_weight: float = parameter(default=0.01, within=Interval(0))
+    n_hidden: int = parameter(default=4096, within=Count())
+
     _kind = _TFVAEGANLearner
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "gan_weight": Interval(0),
-        "cycle_weight": Interval(0),
-    }
 
     _own = Training(max_iter=60, n_iter_no_change=25, batch_size=512, learning_rate=5e-4)
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        gan_weight: float = 10.0,
-        cycle_weight: float = 0.01,
-        n_hidden: int = 4096,
-        n_synthetic: int = 300,
-        training: Training | None = None,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.gan_weight = gan_weight
-        self.cycle_weight = cycle_weight
-        self.n_hidden = n_hidden
-        self.n_synthetic = n_synthetic
-        self.training = training
-        self.random_state = random_state
-
-    def _learner(self, task: PeerTask) -> _TFVAEGANLearner:
-        return _TFVAEGANLearner(*load_torch(self), task, self)
 
     def _map(self, X: np.ndarray) -> np.ndarray:
         """Return features, beside what the decoder makes of them."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zonkey.arrays import Array
 from zonkey.inference.scorer import LinearScores
-from zonkey.parameters import Constraint, Count, Interval
+from zonkey.parameters import Count, Interval
 from zonkey.prototypes import Prototypes
 
-from ..base import load_torch
+from ..base import load_torch, parameter
 from ..networks import (
     Arrays,
     BatchLearner,
@@ -65,10 +65,7 @@ class VZSL(NetworkPeer):
     reconstruction : float, default=10.0
         Weight >= 0 of the relative squared error. Chosen here.
     training : Training, default=None
-        How it is trained. Where it says "auto": `max_iter` is 100, `n_iter_no_change` is 5,
-        `batch_size` is 256 and `learning_rate` 3e-4. Chosen here.
-    random_state : int, RandomState or None, default=None
-        Seed of initial weights, of the order of samples and of the choice of held-out classes.
+        Chosen here.
 
     Attributes
     ----------
@@ -98,36 +95,14 @@ class VZSL(NetworkPeer):
     array(['zebra', 'whale'], dtype='<U5')
     """
 
-    __constraints__: ClassVar[dict[str, Constraint]] = {
-        "reconstruction": Interval(0),
-        "n_hidden": Count(),
-        "n_latent": Count(),
-        "lam": Interval(0, 1),
-    }
+    n_hidden: int = parameter(default=512, within=Count())
+    n_latent: int = parameter(default=100, within=Count())
+    lam: float = parameter(default=0.9, within=Interval(0, 1))
+    reconstruction: float = parameter(default=10.0, within=Interval(0))
+
     _compares_distances = False
 
     _own = Training(max_iter=100, n_iter_no_change=5, batch_size=256, learning_rate=3e-4)
-
-    def __init__(
-        self,
-        prototypes: Any = None,
-        *,
-        n_hidden: int = 512,
-        n_latent: int = 100,
-        lam: float = 0.9,
-        reconstruction: float = 10.0,
-        training: Training | None = None,
-        candidates: Any = "unseen",
-        seen_penalty: Any = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(prototypes, candidates=candidates, seen_penalty=seen_penalty)
-        self.n_hidden = n_hidden
-        self.n_latent = n_latent
-        self.lam = lam
-        self.reconstruction = reconstruction
-        self.training = training
-        self.random_state = random_state
 
     def _learner(self, task: PeerTask) -> ZeroShotLearner:
         return _VZSLLearner(self, task)
