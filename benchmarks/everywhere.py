@@ -347,7 +347,7 @@ NOTES = f"""
 Figures of research data (Banking77, mini-ImageNet) are printed and in the record only. All are
 percentages, means over {DRAWS} draws of shots or of classes. Accuracy, ECE and Brier score weigh
 all classes alike, as the shots do. "least" is the ECE of true probabilities: few test samples never
-show zero. "One space" has names where ImageNet predicts their pictures, as a joint space does. "all"
+show zero. "One space" has names where ImageNet predicts their pictures, as joint spaces do. "all"
 are all training samples, at most 100 per class, but up to 187 for Banking77. A dash: the method has
 no such figure, because it needs a shared space of samples and names, two shots, or probabilities.
 "ours" is `presets.recommended`, "no names" `AnyShotClassifier` without prototypes, and "pretrained"

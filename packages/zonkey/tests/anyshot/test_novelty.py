@@ -15,18 +15,24 @@ from zonkey.anyshot.novelty import find_middle
 MANY = np.random.default_rng(3).normal(size=(200, 6)) * 2
 
 
-def naive_novelty(Z, centers, middle):
-    return [min(sum((z - c) ** 2) for c in centers) / sum((z - middle) ** 2) for z in np.asarray(Z)]
+def naive_novelty(Z, centers, middle, P):
+    """Return the mean squared distance under probabilities P, relative to that from the middle."""
+    distances = [[sum((z - c) ** 2) for c in centers] for z in np.asarray(Z)]
+    expected = [
+        sum(p * v for p, v in zip(*rows, strict=True)) for rows in zip(P, distances, strict=True)
+    ]
+    return [v / sum((z - middle) ** 2) for v, z in zip(expected, np.asarray(Z), strict=True)]
 
 
 NAIVE = NaiveModel(X, Y, PROTOTYPES, **GIVEN)
 
 
 @pytest.mark.parametrize("candidates", ["all", "unseen", ["cow", "elk"], ["bee"]], ids=str)
-def test_novelty_compares_the_nearest_center_with_the_mean_center_of_seen_classes(candidates):
+def test_novelty_compares_likely_centers_with_the_mean_center_of_seen_classes(candidates):
     model = fitted(candidates=candidates)
+    P = model.predict_proba(X_NEW)
     chosen = {"all": LABELS, "unseen": UNSEEN}.get(str(candidates), candidates)
-    expected = naive_novelty(X_NEW, NAIVE.centers(chosen), NAIVE.centers(SEEN).mean(axis=0))
+    expected = naive_novelty(X_NEW, NAIVE.centers(chosen), NAIVE.centers(SEEN).mean(axis=0), P)
     assert_allclose(model.novelty(X_NEW), expected, rtol=1e-9)
     found = model.novelty(X_NEW.astype(np.float32))
     assert found.dtype == np.float32
@@ -37,15 +43,28 @@ def test_preprocessed_samples_are_compared():
     scaler = StandardScaler().fit(X)
     Z = scaler.transform(X)
     naive = NaiveModel(Z, Y, PROTOTYPES, **GIVEN)
-    expected = naive_novelty(
-        scaler.transform(X_NEW), naive.centers(), naive.centers(SEEN).mean(axis=0)
-    )
-    assert_allclose(fitted(preprocessing=StandardScaler()).novelty(X_NEW), expected, rtol=1e-9)
+    model = fitted(preprocessing=StandardScaler())
+    middle, P = naive.centers(SEEN).mean(axis=0), model.predict_proba(X_NEW)
+    expected = naive_novelty(scaler.transform(X_NEW), naive.centers(), middle, P)
+    assert_allclose(model.novelty(X_NEW), expected, rtol=1e-9)
+
+
+def test_refined_scores_take_the_place_of_distances():
+    model = AnyShotClassifier().fit(MANY, (MANY[:, :3] * [1, 2, 9]).argmax(axis=1))
+    assert model.state_.refined.is_moved
+    Z, S = model.preprocessing_.transform(MANY), model.decision_function(MANY)
+    P, middle = model.predict_proba(MANY), find_middle(model.state_)
+    expected = [
+        (z @ z - sum(p * s for p, s in zip(*rows, strict=True))) / sum((z - middle) ** 2)
+        for z, *rows in zip(Z, P, S, strict=True)
+    ]
+    assert_allclose(model.novelty(MANY), expected, rtol=1e-6)
 
 
 def test_values_that_users_can_expect():
     model = fitted()
-    assert_allclose(model.novelty(model.centers_), 0, atol=1e-12)
+    sure = model.with_candidates(LABELS[:1])
+    assert_allclose(sure.novelty(sure.centers_), 0, atol=1e-12)
     middle = find_middle(model.state_)
     far = middle + 1e6 * np.eye(6)
     assert_allclose(model.novelty(far), 1, atol=1e-4)
@@ -53,7 +72,7 @@ def test_values_that_users_can_expect():
     assert 1 < at_middle < np.inf
     # Neither a shift nor a scale of all features matters without prototypes.
     plain = fitted(prototypes=None)
-    moved = fitted(3 * X + np.arange(6.0), prototypes=None)
+    moved = fitted(3 * X + np.arange(6.0), prototypes=None, temperature=9 * GIVEN["temperature"])
     assert_allclose(moved.novelty(3 * X_NEW + np.arange(6.0)), plain.novelty(X_NEW), rtol=1e-8)
 
 
@@ -74,19 +93,23 @@ def test_novelty_follows_what_changes_the_candidates():
     more = model.partial_fit(MANY[rows], np.repeat("bee", 12))
     naive = NaiveModel(np.concatenate([X, MANY[rows]]), [*Y, *["bee"] * 12], PROTOTYPES, **GIVEN)
     middle = naive.centers([*SEEN, "bee"]).mean(axis=0)
-    assert_allclose(more.novelty(X_NEW), naive_novelty(X_NEW, naive.centers(), middle), rtol=1e-9)
+    expected = naive_novelty(X_NEW, naive.centers(), middle, more.predict_proba(X_NEW))
+    assert_allclose(more.novelty(X_NEW), expected, rtol=1e-9)
     adapted = fitted().adapt(MANY)
     middle = NAIVE.centers(SEEN).mean(axis=0)
-    expected = naive_novelty(X_NEW, adapted.centers_, middle)
+    expected = naive_novelty(X_NEW, adapted.centers_, middle, adapted.predict_proba(X_NEW))
     assert_allclose(adapted.novelty(X_NEW), expected, rtol=1e-8)
     fewer = fitted().without_classes(["ant"])
-    assert (fewer.novelty(X_NEW) >= fitted().novelty(X_NEW) - 1e-12).all()
+    middle, P = find_middle(fewer.state_), fewer.predict_proba(X_NEW)
+    expected = naive_novelty(X_NEW, fewer.centers_, middle, P)
+    assert_allclose(fewer.novelty(X_NEW), expected, rtol=1e-8)
 
 
 def test_the_middle_without_samples_of_the_domain_is_that_of_known_classes():
     model = fitted(candidates="unseen", transfer=True)
     assert_allclose(find_middle(model.state_), model.centers_.mean(axis=0), rtol=1e-9)
-    expected = naive_novelty(X_NEW, model.centers_, model.centers_.mean(axis=0))
+    P = model.predict_proba(X_NEW)
+    expected = naive_novelty(X_NEW, model.centers_, model.centers_.mean(axis=0), P)
     assert_allclose(model.novelty(X_NEW), expected, rtol=1e-9)
 
 

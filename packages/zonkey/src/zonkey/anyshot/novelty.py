@@ -4,11 +4,12 @@ A sample of none of the candidates is far from all of their centers. How far sam
 are depends on features and preprocessing, and rare directions make some samples far from
 everything. So the distance is compared with that to the mean m of the centers of seen classes,
 
-    novelty(x) = min_j ||z - c_j||^2 / ||z - m||^2,
+    novelty(x) = sum_j p_j ||z - c_j||^2 / ||z - m||^2,
 
-with the preprocessed sample z and the centers c_j of the candidates. It depends on differences of
-centers only: a shift that all have in common, as of classes that were predicted from others, does
-not matter.
+with the preprocessed sample z, the centers c_j of the candidates and their probabilities p_j: a
+sample between several candidates is farther from its own than the nearest center tells. It depends
+on differences of centers only: a shift that all have in common, as of classes that were predicted
+from others, does not matter.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, epsilon, namespace, place_like, to_numpy
+from ..arrays import Array, epsilon, namespace, place_like, softmax, to_numpy
 from ..constraints import require_memory
 from ..inference.predict import ProbabilityMixin
 from ..inference.scorer import LinearScores, Scorer
@@ -45,11 +46,12 @@ class NoveltyMixin(ProbabilityMixin):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Squared distance to the nearest center, divided by that to the mean center of seen
-            classes: 0 at a center, about 1 if no candidate is nearer than the mean. What samples
-            of the candidates reach depends on the data and on the number of training samples, so
-            take a threshold from samples of known classes that were not in `fit`, such as
-            ``np.quantile(model.novelty(X_known), 0.95)``.
+            Expected squared distance to the center of the class of a sample, divided by that to
+            the mean center of seen classes: about 1 if no candidate is nearer than the mean, and
+            less for others, even below 0 where refined scores say more than distances. What
+            samples of the candidates reach depends on the data and on the number of training
+            samples, so take a threshold from samples of known classes that were not in `fit`, such
+            as ``np.quantile(model.novelty(X_known), 0.95)``.
         """
         X = self._validate(X)
         return namespace(X).concat(list(make_novelty(self.state_).finite_blocks(X)))
@@ -92,17 +94,16 @@ class NoveltyMixin(ProbabilityMixin):
 
 def make_novelty(state: AnyShotState) -> Scorer:
     """Return a scorer whose blocks are the novelty of each sample."""
-    xp, labels, middle = namespace(state.centers), state.find_candidates(), find_middle(state)
-    rows = place_like(np.searchsorted(state.evidence.labels, labels), state.centers)
-    centers = xp.take(state.centers, rows, axis=0)
-    if state.adapted is not None:
-        centers, _ = state.adapted.apply(labels, centers, xp.zeros_like(centers[:, 0]))
+    scorer, middle = state.make_scorer(), find_middle(state)
+    centers, offsets, penalties = state.compare(scorer.labels)
+    form = LinearScores.from_distances(centers - middle).subtract(offsets)
 
     def compute(form: LinearScores, X: Array) -> Iterator[Array]:
         Z = state.prepare(X)
-        return compare_distances(form, Z - namespace(Z).astype(place_like(middle, Z), Z.dtype))
+        away = Z - namespace(Z).astype(place_like(middle, Z), Z.dtype)
+        return expect_distances(form, away, penalties, scorer.temperature or 1.0)
 
-    return Scorer(labels, LinearScores.from_distances(centers - middle), compute=compute)
+    return Scorer(scorer.labels, form, compute=compute)
 
 
 def find_middle(state: AnyShotState) -> Array:
@@ -114,14 +115,21 @@ def find_middle(state: AnyShotState) -> Array:
     return xp.mean(xp.take(state.centers, rows, axis=0), axis=0)
 
 
-def compare_distances(form: LinearScores, Z: Array) -> Iterator[Array]:
-    """Yield ||z - c||^2 / ||z||^2 of the nearest center c, for blocks of rows of Z."""
+def expect_distances(
+    form: LinearScores, Z: Array, penalties: Array, temperature: float
+) -> Iterator[Array]:
+    """Yield the mean of ||z - c_j||^2 / ||z||^2 under the probabilities, for blocks of rows of Z.
+
+    Penalties change probabilities, but not distances.
+    """
     xp, start = namespace(Z), 0
-    least = epsilon(Z) * (float(namespace(form.constants).max(form.constants)) or 1.0)
+    penalties = xp.astype(place_like(penalties, Z), Z.dtype)
+    largest = float(xp.max(xp.sum(form.centers * form.centers, axis=1)))
+    least = epsilon(Z) * (largest or 1.0)
     for scores in form.blocks(Z):
         block = Z[start : start + scores.shape[0], :]
         start += scores.shape[0]
         lengths = xp.sum(block * block, axis=1)
         lengths = xp.where(lengths > least, lengths, xp.full_like(lengths, least))
-        found = 1 - xp.max(scores, axis=1) / lengths
-        yield xp.where(found < 0, xp.zeros_like(found), found)  # keeps NaN
+        P = softmax((scores - penalties) / temperature)
+        yield 1 - xp.sum(P * scores, axis=1) / lengths

@@ -258,23 +258,31 @@ class AnyShotState:
     def make_scorer(self) -> Scorer:
         """Return what prediction reads."""
         labels = self.find_candidates()
+        centers, offsets, penalties = self.compare(labels)
+        return Scorer(
+            labels,
+            LinearScores.from_distances(centers).subtract(offsets + penalties).check(),
+            penalties=offsets + penalties,
+            seen=self.seen,
+            candidates=self.targets,
+            temperature=self._temperature_of(np.searchsorted(self.evidence.labels, labels)),
+            transform=None if self.preprocessing is None else self.prepare,
+        )
+
+    def compare(self, labels: np.ndarray) -> tuple[Array, Array, Array]:
+        """Return the centers of some classes, and what is subtracted from their scores.
+
+        These are offsets, which the refinement has learned, and penalties.
+        """
         rows = np.searchsorted(self.evidence.labels, labels)
-        centers = self._centers_of(rows)
+        centers = start = self._centers_of(rows)
         penalties = place_like(self._penalties_of(rows), centers)
-        start, temperature = centers, self._temperature_of(rows)
+        offsets = namespace(centers).zeros_like(centers[:, 0])
         if self.adapted is not None:
             centers, penalties = self.adapted.apply(labels, centers, penalties)
         if self.refined is not None and self.refined.covers(labels):
-            centers, penalties = self.refined.apply(labels, start, (centers, penalties))
-        return Scorer(
-            labels,
-            LinearScores.from_distances(centers).subtract(penalties).check(),
-            penalties=penalties,
-            seen=self.seen,
-            candidates=self.targets,
-            temperature=temperature,
-            transform=None if self.preprocessing is None else self.prepare,
-        )
+            centers, offsets = self.refined.apply(labels, start, (centers, offsets))
+        return centers, offsets, penalties
 
     def _centers_of(self, rows: np.ndarray) -> Array:
         return take_rows(self.centers, rows)
