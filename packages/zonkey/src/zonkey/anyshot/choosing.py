@@ -31,6 +31,7 @@ from .outcomes import (
     guard_penalty,
     likely_temperature,
     mean_right,
+    round_digits,
     thin_samples,
     weight_of_unseen,
 )
@@ -518,7 +519,7 @@ class Choosing:
         temperatures = self._temperatures(point, worth, penalty)
         held = np.concatenate([np.arange(0), *(fold.held for fold in self.folds)])
         within = self._view(point).mean_variance(np.unique(held))
-        worth, penalty, within = (_round_digits(value) for value in (worth, penalty, within))
+        worth, penalty, within = (round_digits(value) for value in (worth, penalty, within))
         return Choice(point, worth, penalty, temperatures, within, score)
 
     def _estimate(self, chosen: Point) -> float:
@@ -587,14 +588,9 @@ class Choosing:
         scored = np.unique(np.concatenate([np.arange(0), *(fold.rows for fold in self.folds)]))
         n = float(data.weights[scored].sum())
         found = {name: likely_temperature(parts, usual, n)[0] for name, parts in folds.items()}
-        return Temperatures(**{name: _round_digits(value) for name, value in found.items()})
+        return Temperatures(**found)
 
 
 def _scores(X: Array, centers: Array) -> Array:
     """Return the scores of samples, the higher the nearer the center."""
     return class_scores(X, centers, namespace(centers).zeros_like(centers[:, 0]))
-
-
-def _round_digits(value: float) -> float:
-    """Return four digits: the others are rounding errors of float32, not information."""
-    return float(f"{value:.4g}")

@@ -21,9 +21,10 @@ from ..threads import multiply
 _PULL_OF_INTERCEPT = 10.0  # times that of a weight
 _UNIT = _PULL_OF_INTERCEPT**-0.5
 # Of the objective: a step that promises less is not taken; and the same with products in float64.
-_GAIN, _FINE_GAIN = 1e-7, 1e-14
+_GAIN, _FINE_GAIN = 1e-8, 1e-14
 _SUFFICIENT = 1e-4  # share of the promised gain that a step has to reach
 _ROUNDING = 1e-8  # of the objective: rounding decides on smaller gains
+_EQUAL = 1e-7  # of the objective: where values differ by less, the gradient decides
 _REMEMBERED = 10  # pairs of steps and changes of the gradient
 
 
@@ -182,6 +183,8 @@ def _minimize(objective: _Objective, V: Array, most_steps: int) -> Array:
             excess = new_value - value + share * promise
             share *= min(max(0.5 * share * promise / excess, 0.1), 0.5)
         is_lower = new_value < value
+        if not is_lower and new_value - value <= _EQUAL * value:
+            is_lower = _dot(new_gradient, new_gradient) < _dot(gradient, gradient)
         if i and not is_lower:
             break
         step, change = share * step, new_gradient - gradient

@@ -126,8 +126,8 @@ def likely_temperature(
 
     bounds, options = (-_WIDEST, _WIDEST), {"xatol": _EXACT}
     found = minimize_scalar(surprise, bounds=bounds, method="bounded", options=options)
-    doublings = round(float(found.x), 2)  # more digits are rounding errors of the scores
-    return usual * 2.0**doublings, surprise(doublings)
+    doublings = round(float(found.x), 2)
+    return round_digits(usual * 2.0**doublings), surprise(doublings)
 
 
 def mean_right(
@@ -148,3 +148,8 @@ def thin_samples(scores: Array, codes: np.ndarray, weights: np.ndarray) -> Score
     """Return evenly spaced samples on the host, few enough to find a temperature quickly."""
     some = slice(None, None, 1 + len(codes) // _MOST_SCORED)
     return to_numpy(scores[some, :]), codes[some], weights[some]
+
+
+def round_digits(value: float) -> float:
+    """Return four digits: the others are rounding errors of float32, not information."""
+    return float(f"{value:.4g}")
