@@ -202,7 +202,8 @@ def test_a_pile_without_any_candidate_gives_a_finite_model(zero_shot):
     assert model.score(rows, y) == before
 
 
-def test_shots_and_unlabeled_samples_together():
+def test_shots_and_unlabeled_samples_together(monkeypatch):
+    monkeypatch.setattr("zonkey.anyshot.adapting._SMALL_SIMULATIONS", 50)
     drawn = world(5, n_classes=24, deviation=0.5, noise=1.0)
     model = AnyShotClassifier(drawn.prototypes, candidates="unseen").fit(
         *drawn.draw(np.arange(16), 15)

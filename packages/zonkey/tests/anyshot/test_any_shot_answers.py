@@ -47,8 +47,11 @@ def test_prototypes_are_projected_with_or_without_labels():
         MODEL.project(rows[:, 1:])
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "auto"])
-@pytest.mark.parametrize("preprocessing", [None, "auto", StandardScaler()], ids=str)
+@pytest.mark.parametrize(
+    ("kernel", "preprocessing"),
+    [("linear", None), ("rbf", "auto"), ("auto", StandardScaler()), ("auto", "auto")],
+    ids=str,
+)
 def test_samples_are_embedded_in_the_space_of_the_prototypes(kernel, preprocessing):
     drawn = world(0, n_classes=24, deviation=0.0, noise=0.2)
     shifted = {label: 5 + 3 * vector for label, vector in drawn.prototypes.items()}

@@ -260,7 +260,9 @@ def test_a_given_transformer_gets_the_weights():
     same(weighted, fitted(rows, y, preprocessing=StandardScaler()))
 
 
-@pytest.mark.parametrize("candidates", ["unseen", "all"])
+@pytest.mark.parametrize(
+    "candidates", [pytest.param("unseen", marks=pytest.mark.exhaustive), "all"]
+)
 def test_weights_count_samples_in_all_that_is_chosen(candidates):
     drawn = world(2, n_classes=16, deviation=0.2)
     rows, y = drawn.draw(np.arange(12), 8)
@@ -281,7 +283,7 @@ def test_weights_count_samples_in_all_that_is_chosen(candidates):
 def test_samples_that_weigh_nothing_have_no_part_in_adaptation():
     drawn = world(4, n_classes=12)
     rows, y = drawn.draw(np.arange(8), 12)
-    new, _ = drawn.draw(np.arange(8, 12), 20)
+    new, _ = drawn.draw(np.arange(8, 12), 110)  # more than 400 samples need few simulations
     weights = (np.arange(len(y)) % 3 > 0).astype(float)
     rows[weights == 0] *= 30  # would be noticed
     given = {"preprocessing": None, "prototype_transformer": None, "worth": 1.0, "kernel": "rbf"}
