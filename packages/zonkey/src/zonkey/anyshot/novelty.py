@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, epsilon, namespace, place_like, to_numpy
+from ..arrays import Array, epsilon, namespace, place_like, take_rows, to_numpy
 from ..constraints import require_memory
 from ..inference.predict import ProbabilityMixin
 from ..inference.scorer import LinearScores, Scorer
@@ -93,8 +93,7 @@ class NoveltyMixin(ProbabilityMixin):
 def make_novelty(state: AnyShotState) -> Scorer:
     """Return a scorer whose blocks are the novelty of each sample."""
     xp, labels, middle = namespace(state.centers), state.find_candidates(), find_middle(state)
-    rows = place_like(np.searchsorted(state.evidence.labels, labels), state.centers)
-    centers = xp.take(state.centers, rows, axis=0)
+    centers = take_rows(state.centers, np.searchsorted(state.evidence.labels, labels))
     if state.adapted is not None:
         centers, _ = state.adapted.apply(labels, centers, xp.zeros_like(centers[:, 0]))
 
@@ -110,8 +109,7 @@ def find_middle(state: AnyShotState) -> Array:
     evidence, xp = state.evidence, namespace(state.centers)
     used = (evidence.counts > 0) & ~evidence.is_foreign
     used = used if used.sum() > 1 else ~evidence.is_hidden
-    rows = place_like(np.flatnonzero(used), state.centers)
-    return xp.mean(xp.take(state.centers, rows, axis=0), axis=0)
+    return xp.mean(take_rows(state.centers, np.flatnonzero(used)), axis=0)
 
 
 def compare_distances(form: LinearScores, Z: Array) -> Iterator[Array]:

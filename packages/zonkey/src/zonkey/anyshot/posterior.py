@@ -245,15 +245,7 @@ def left_out_worth(
 
 @dataclass(frozen=True, eq=False)
 class SoftShots:
-    """Result of soft assignment: centers and shares of the classes.
-
-    Attributes
-    ----------
-    centers : array of shape (k, d)
-        Centers after the last step.
-    shares : array of shape (k,)
-        Smoothed proportions of the classes.
-    """
+    """Centers (k x d) after the last step, and smoothed proportions of the classes."""
 
     centers: Array
     shares: Array
