@@ -146,7 +146,7 @@ def test_few_classes_allow_no_simulation_and_nothing_is_done(n_seen):
     assert adapted.is_transductive_
 
 
-@pytest.fixture(scope="module", params=[0, 2])
+@pytest.fixture(scope="module", params=[0, pytest.param(2, marks=pytest.mark.exhaustive)])
 def zero_shot(request):
     """Return a model whose priors are off, with its world."""
     drawn = world(request.param, n_classes=24, deviation=0.5)

@@ -296,8 +296,8 @@ def stop_at(wanted):
 )
 def test_a_checkpoint_of_other_parameters_is_refused(name, before, after, tmp_path):
     options = {"rows": 20, "checkpoint": tmp_path / "state", "every": 1}
+    stopped = Chunks(X, NAMES[CODES], **options, progress=stop_at(name))
     with pytest.raises(OSError, match="disk"):
-        stopped = Chunks(X, NAMES[CODES], **options, progress=stop_at(name))
         model(**QUICK | before).fit(stopped)
     with pytest.raises(ValueError, match="must belong to this computation"):
         model(**QUICK | after).fit(Chunks(X, NAMES[CODES], **options))
