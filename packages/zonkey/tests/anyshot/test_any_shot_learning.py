@@ -264,9 +264,8 @@ def test_samples_that_weigh_nothing_have_no_part_in_adaptation():
     new, _ = drawn.draw(np.arange(8, 12), 110)  # more than 400 samples need few simulations
     weights = (np.arange(len(y)) % 3 > 0).astype(float)
     rows[weights == 0] *= 30  # would be noticed
-    given = {"preprocessing": None, "prototype_transformer": None, "worth": 1.0, "kernel": "rbf"}
-    given |= {"gamma": 0.5, "ridge": 0.1, "seen_penalty": 0.0, "temperature": 1.0}
-    model = AnyShotClassifier(drawn.prototypes, **given)
+    simulated = {"adapt_temperature": "auto", "adapt_weight": "auto"}
+    model = AnyShotClassifier(drawn.prototypes, **GIVEN | simulated)
     weighted = clone(model).fit(rows, y, weights).adapt(new)
     removed = clone(model).fit(rows[weights > 0], y[weights > 0]).adapt(new)
     assert_allclose(weighted.centers_, removed.centers_, rtol=1e-6, atol=1e-8)
