@@ -63,7 +63,8 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     # Where all candidates have samples, these can choose, and none without competes with them.
     has_samples = bool(np.isin(candidates, source.used).all())
     is_complete = has_samples and not model.transfer and len(source.used) > 1
-    by_hm = _competes_with_seen(model) and not is_complete
+    competes = isinstance(model.candidates, str) and model.candidates == "all"
+    by_hm = competes and not (model.transfer or is_complete)
     if given is not None and others is None and not is_complete:
         _warn_of_few(model, np.intersect1d(given.labels, source.used))
     choice, steps = _choose_parameters(model, source, given, others, seed, shift, by_hm=by_hm)
@@ -411,11 +412,6 @@ def _validation(
             f"got {X.shape[1]}. Use the same encoder for both."
         )
     return KeptSamples.choose(place_like(X, like), given.positions(new), given.labels, seed)
-
-
-def _competes_with_seen(model: Any) -> bool:
-    """Whether new classes compete with those of `fit`, which are no candidates if transferred."""
-    return isinstance(model.candidates, str) and model.candidates == "all" and not model.transfer
 
 
 def _match_labels(given: Prototypes | None, labels: np.ndarray) -> Prototypes | None:

@@ -219,7 +219,7 @@ class AnyShotState:
         """Return what prediction reads."""
         labels = self.find_candidates()
         rows = np.searchsorted(self.evidence.labels, labels)
-        centers = self._centers_of(rows)
+        centers = take_rows(self.centers, rows)
         penalties = place_like(self._penalties_of(rows), centers)
         start, temperature = centers, self._temperature_of(rows)
         if self.adapted is not None:
@@ -235,9 +235,6 @@ class AnyShotState:
             temperature=temperature,
             transform=None if self.preprocessing is None else self.prepare,
         )
-
-    def _centers_of(self, rows: np.ndarray) -> Array:
-        return take_rows(self.centers, rows)
 
     def _penalties_of(self, rows: np.ndarray) -> np.ndarray:
         """Return what is subtracted from the scores of some classes, of which some are unseen."""
@@ -291,7 +288,7 @@ class AnyShotState:
         """
         refinement, labels = self.choice.refinement, self.seen
         assert refinement is not None
-        centers = self._centers_of(np.searchsorted(self.evidence.labels, labels))
+        centers = take_rows(self.centers, np.searchsorted(self.evidence.labels, labels))
         return replace(self, refined=Refined.learn(labels, centers, samples, refinement))
 
     # What later samples and classes change.
@@ -429,7 +426,7 @@ class AnyShotState:
         adapting = Adapting(
             evidence=self.evidence,
             candidates=rows,
-            centers=self._centers_of(rows),
+            centers=take_rows(self.centers, rows),
             penalties=self._penalties_of(rows),
             ridge=ridge,
             prior_worth=self.choice.worth_in_use,
