@@ -77,10 +77,10 @@ def folder(tmp_path, monkeypatch):
 
 
 def some_emoji():
-    """Return every eighth class of the emoji, and those of the examples."""
+    """Return every twelfth class of the emoji, and those of the examples."""
     data = load_emoji()
     labels = data.prototypes.labels
-    kept = np.union1d(labels[::8], ["zebra", "donkey"])
+    kept = np.union1d(labels[::12], ["zebra", "donkey"])
     rows = np.flatnonzero(np.isin(data.y, kept))
     parts = (np.flatnonzero(np.isin(rows, getattr(data.split, part))) for part in PARTS)
     split = Split(**dict(zip(PARTS, parts, strict=True)))
@@ -95,6 +95,7 @@ def test_readme_examples(folder, monkeypatch, some):
     """With all emoji, which takes long, the figures are those in the comments."""
     if some:
         monkeypatch.setattr(zonkey.datasets, "load_emoji", some_emoji)
+        monkeypatch.setattr("zonkey.anyshot.adapting._SMALL_SIMULATIONS", 10)
     names = run_python("README.md")
     assert {"page.html", "emoji.zonkey", "emoji.onnx"} <= {path.name for path in folder.iterdir()}
     assert "zonkey" in names["wiser"].classes_
@@ -235,10 +236,10 @@ def write_pictures(folder):
 
 def test_examples_of_the_guide_to_pictures(folder, monkeypatch):
     write_pictures(folder)
-    # An eighth of the classes of ImageNet takes less time.
+    # A sixteenth of the classes of ImageNet takes less time.
     module = importlib.import_module("zonkey.presets.pretraining")
     base = module._base("efficientnet-lite0")
-    small = base.without(np.flatnonzero(np.arange(base.n_leaves) % 8))
+    small = base.without(np.flatnonzero(np.arange(base.n_leaves) % 16))
     monkeypatch.setattr(module, "_base", {"efficientnet-lite0": small}.__getitem__)
     run_commands("docs/pictures.md")
     answers = pd.read_csv("answers.csv")

@@ -195,6 +195,11 @@ def positions_like(n: int, like: Array) -> Array:
     return xp.arange(n, dtype=xp.int64, device=device(like))
 
 
+def take_rows(X: Array, rows: Any) -> Array:
+    """Return some rows of an array, whose positions may be on the host."""
+    return namespace(X).take(X, place_like(rows, X), axis=0)
+
+
 def sums_by_code(X: Array, codes: Array, n: int, weights: Array | None = None) -> Array:
     """Return the sum of the rows of X for each code from 0 to n - 1, each row times its weight.
 

@@ -146,7 +146,7 @@ def test_few_classes_allow_no_simulation_and_nothing_is_done(n_seen):
     assert adapted.is_transductive_
 
 
-@pytest.fixture(scope="module", params=[0, 2])
+@pytest.fixture(scope="module", params=[0, pytest.param(2, marks=pytest.mark.exhaustive)])
 def zero_shot(request):
     """Return a model whose priors are off, with its world."""
     drawn = world(request.param, n_classes=24, deviation=0.5)
@@ -202,7 +202,8 @@ def test_a_pile_without_any_candidate_gives_a_finite_model(zero_shot):
     assert model.score(rows, y) == before
 
 
-def test_shots_and_unlabeled_samples_together():
+def test_shots_and_unlabeled_samples_together(monkeypatch):
+    monkeypatch.setattr("zonkey.anyshot.adapting._SMALL_SIMULATIONS", 50)
     drawn = world(5, n_classes=24, deviation=0.5, noise=1.0)
     model = AnyShotClassifier(drawn.prototypes, candidates="unseen").fit(
         *drawn.draw(np.arange(16), 15)

@@ -129,9 +129,8 @@ def test_many_samples_outweigh_the_prior_and_a_large_worth_outweighs_them():
 # Few classes: everything "auto" stays usable, with one warning if nothing can be chosen
 
 
-@pytest.mark.parametrize("n_seen", range(1, 11))
-@pytest.mark.parametrize("candidates", ["unseen", "all"])
-@pytest.mark.parametrize("n", [1, 6])
+@pytest.mark.parametrize("n_seen", [1, 2, 3, 4, 5, 7, 10])
+@pytest.mark.parametrize(("candidates", "n"), [("unseen", 6), ("all", 1)])
 def test_few_classes_are_served(n_seen, candidates, n):
     drawn = world(n_seen, n_classes=13)
     rows, y = drawn.draw(np.arange(n_seen), n)
@@ -149,7 +148,7 @@ def test_few_classes_are_served(n_seen, candidates, n):
     assert 0 < model.worth_ < np.inf
     assert model.temperature_ > 0
     assert_array_equal(model.classes_, np.arange(n_seen if candidates == "unseen" else 0, 13))
-    if n > 1 and n_seen > 6:
+    if n_seen > 6:
         own = np.isin(y_new, model.classes_)
         assert model.score(new[own], y_new[own]) > 2 / len(model.classes_)
 

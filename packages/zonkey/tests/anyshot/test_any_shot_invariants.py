@@ -2,22 +2,12 @@
 
 import numpy as np
 import pytest
-from any_shot_cases import world
+from any_shot_cases import GIVEN, world
 from numpy.testing import assert_allclose, assert_array_equal
 
 from zonkey import AnyShotClassifier
 from zonkey.anyshot.held_out import TrainingData, draw_shots
 from zonkey.anyshot.survey import KeptSamples
-
-GIVEN = {
-    "preprocessing": None,
-    "prototype_transformer": None,
-    "gamma": 1.0,
-    "ridge": 0.1,
-    "worth": 3.0,
-    "seen_penalty": 0.1,
-    "temperature": 0.5,
-}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +21,7 @@ def test_a_class_added_to_a_precomputed_kernel_changes_no_other(drawn):
     K = np.exp(-((vectors[:, None] - vectors[None]) ** 2).sum(axis=2) / 10)
     X, y = drawn.draw(np.arange(12), 6)
     prototypes = dict(zip(labels, K, strict=True))
-    model = AnyShotClassifier(prototypes, kernel="precomputed", candidates="all", **GIVEN)
+    model = AnyShotClassifier(prototypes, **GIVEN | {"kernel": "precomputed"})
     model.fit(X, labels[y])
     with pytest.warns(UserWarning, match="those of 'a new one' and 'c13' are equal"):
         wider = model.with_classes({"a new one": K[13]})  # its name comes before all others
@@ -53,7 +43,7 @@ def test_every_draw_has_the_shots_it_is_said_to_have(drawn, n_shots):
 
 def test_a_list_of_candidates_that_changes_later_changes_nothing(drawn):
     candidates = [13, 14, 15]
-    model = AnyShotClassifier(drawn.prototypes, kernel="rbf", candidates=candidates, **GIVEN)
+    model = AnyShotClassifier(drawn.prototypes, **GIVEN | {"candidates": candidates})
     model.fit(*drawn.draw(np.arange(12), 6))
     candidates.append(1)
     assert_array_equal(model.without_classes([2]).classes_, [13, 14, 15])

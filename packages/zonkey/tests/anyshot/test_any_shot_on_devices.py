@@ -1,5 +1,8 @@
 """AnyShotClassifier on tensors and strict arrays: fits, choices and answers are those of NumPy."""
 
+import copy
+from functools import cache
+
 import numpy as np
 import pytest
 from any_shot_cases import GIVEN, world
@@ -16,18 +19,26 @@ X, Y = WORLD.draw(np.arange(11), 9)
 MORE, Y_MORE = WORLD.draw([0, 3, 12, 13], 2)
 BATCH, Y_PILE = WORLD.draw(NEW, 8)
 EVERY, _ = WORLD.draw(np.arange(16), 3)
-AUTO = {"candidates": "all"}
 GIVEN_HERE = GIVEN | {"preprocessing": "auto"}
-TORCH_AND_STRICT = [TORCH, LIBRARIES[-1]]
-on_devices = pytest.mark.parametrize("library", TORCH_AND_STRICT, ids=repr)
-both_ways = pytest.mark.parametrize(
-    "parameters", [AUTO, GIVEN, GIVEN_HERE], ids=["auto", "given", "mixed"]
-)
+PARAMETERS = {
+    "auto": {"candidates": "all"},
+    "given": GIVEN,
+    "mixed": GIVEN_HERE,
+    "unseen": GIVEN | {"candidates": "unseen"},
+    "simulated": GIVEN | {"adapt_temperature": "auto", "adapt_weight": "auto"},
+}
+on_devices = pytest.mark.parametrize("library", [TORCH, LIBRARIES[-1]], ids=repr)
+some_ways = pytest.mark.parametrize("way", ["auto", "given", "mixed"])
 
 
-def fitted(parameters, place=np.asarray, dtype="float64"):
-    model = AnyShotClassifier(WORLD.prototypes, **parameters)
-    return model.fit(place(X.astype(dtype)), place(Y))
+@cache
+def fit_once(way, place=np.asarray):
+    """Return a model that tests share; what learns on is a copy."""
+    return AnyShotClassifier(WORLD.prototypes, **PARAMETERS[way]).fit(place(X), place(Y))
+
+
+def learn_more(way, place=np.asarray, later=np.asarray):
+    return copy.copy(fit_once(way, place)).partial_fit(later(MORE), later(Y_MORE))
 
 
 def assert_same(model, expected, library, digits=1e-8, rows=EVERY):
@@ -59,35 +70,28 @@ def assert_same_choice(model, expected):
 
 
 @on_devices
-@both_ways
-def test_fits_and_answers_are_those_of_numpy(library, parameters):
-    expected, model = fitted(parameters), fitted(parameters, library)
+@some_ways
+def test_fits_and_answers_are_those_of_numpy(library, way):
+    expected, model = fit_once(way), fit_once(way, library)
     assert_same_choice(model, expected)
-    # What is chosen is measured in float32.
-    assert_same(model, expected, library, 1e-4 if parameters is AUTO else 1e-8)
+    digits = 1e-4 if way == "auto" else 1e-8  # what is chosen is measured in float32
+    assert_same(model, expected, library, digits)
+    expected, model = learn_more(way), learn_more(way, library, library)
+    assert_same(model, expected, library, digits)
+    few = model.with_shots(library(BATCH[:10]), library(Y_PILE[:10]))
+    assert_same(few, expected.with_shots(BATCH[:10], Y_PILE[:10]), library, digits)
 
 
 @on_devices
 def test_a_choice_of_numpy_gives_the_same_model(library):
-    kept = AUTO | fitted(AUTO).best_params_
-    assert_same(fitted(kept, library), fitted(kept), library)
-
-
-@on_devices
-@both_ways
-def test_more_samples_are_learned_as_in_numpy(library, parameters):
-    expected = fitted(parameters).partial_fit(MORE, Y_MORE)
-    model = fitted(parameters, library).partial_fit(library(MORE), library(Y_MORE))
-    digits = 1e-4 if parameters is AUTO else 1e-8
-    assert_same(model, expected, library, digits)
-    few = model.with_shots(library(BATCH[:10]), library(Y_PILE[:10]))
-    wanted = expected.with_shots(BATCH[:10], Y_PILE[:10])
-    assert_same(few, wanted, library, digits)
+    kept = PARAMETERS["auto"] | fit_once("auto").best_params_
+    one, other = (AnyShotClassifier(WORLD.prototypes, **kept) for _ in range(2))
+    assert_same(one.fit(library(X), library(Y)), other.fit(X, Y), library)
 
 
 @on_devices
 def test_copies_are_those_of_numpy(library):
-    expected, model = fitted(GIVEN), fitted(GIVEN, library)
+    expected, model = fit_once("given"), fit_once("given", library)
     new = {20: np.ones(6), 21: -np.ones(6)}
     for change in (
         lambda model: model.with_candidates("unseen"),
@@ -106,17 +110,15 @@ def test_copies_are_those_of_numpy(library):
 
 
 @on_devices
-@pytest.mark.parametrize("candidates", ["unseen", "all"])
-def test_unlabeled_samples_act_as_in_numpy(library, candidates):
-    given = GIVEN | {"candidates": candidates}
-    expected = fitted(given).adapt(BATCH)
-    model = fitted(given, library).adapt(library(BATCH))
-    assert_same(model, expected, library)
-    auto = given | {"adapt_temperature": "auto", "adapt_weight": "auto"}
-    batch = np.tile(BATCH, (11, 1))  # more than 400 samples need few simulations
-    expected = fitted(auto).adapt(batch)
-    model = fitted(auto, library).adapt(library(batch))
-    assert_same(model, expected, library, 1e-6)
+def test_unlabeled_samples_act_as_in_numpy(library):
+    many = np.tile(BATCH, (11, 1))  # more than 400 samples need few simulations
+    for way, batch, digits in (
+        ("unseen", BATCH, 1e-8),
+        ("given", BATCH, 1e-8),
+        ("simulated", many, 1e-6),
+    ):
+        model = fit_once(way, library).adapt(library(batch))
+        assert_same(model, fit_once(way).adapt(batch), library, digits)
 
 
 @on_devices
@@ -133,7 +135,7 @@ def test_weights_and_validation_classes_on_devices(library):
 
 @in_every_library
 def test_a_model_answers_where_it_is_asked(library):
-    here, there = fitted(GIVEN_HERE), fitted(GIVEN_HERE, library)
+    here, there = fit_once("mixed"), fit_once("mixed", library)
     expected = here.decision_function(EVERY)
     assert_allclose(library.numpy(here.decision_function(library(EVERY))), expected, rtol=1e-9)
     assert_allclose(there.decision_function(EVERY), expected, rtol=1e-9)
@@ -146,7 +148,7 @@ def test_names_come_as_numpy_arrays(library):
     prototypes = {f"class {label:02d}": vector for label, vector in WORLD.prototypes.items()}
     names = np.array([f"class {label:02d}" for label in Y])
     model = AnyShotClassifier(prototypes, **GIVEN).fit(library(X), names)
-    expected = [f"class {label:02d}" for label in fitted(GIVEN).predict(EVERY)]
+    expected = [f"class {label:02d}" for label in fit_once("given").predict(EVERY)]
     assert model.predict(library(EVERY)).tolist() == expected
     assert model.partial_fit(library(X[:2]), names[:2]).predict(library(EVERY)).shape == (48,)
 
@@ -154,29 +156,28 @@ def test_names_come_as_numpy_arrays(library):
 @in_every_library
 def test_samples_come_from_elsewhere_later(library):
     """A model of NumPy learns from tensors, and the other way round."""
-    expected = fitted(GIVEN).partial_fit(MORE, Y_MORE).decision_function(EVERY)
-    here = fitted(GIVEN).partial_fit(library(MORE), library(Y_MORE))
-    assert_allclose(here.decision_function(EVERY), expected, rtol=1e-9, atol=1e-9)
-    there = fitted(GIVEN, library).partial_fit(MORE, Y_MORE)
-    assert_allclose(there.decision_function(EVERY), expected, rtol=1e-9, atol=1e-9)
-    adapted = fitted(GIVEN).adapt(BATCH).decision_function(EVERY)
-    found = fitted(GIVEN).adapt(library(BATCH)).decision_function(EVERY)
-    assert_allclose(found, adapted, rtol=1e-8, atol=1e-8)
-    found = fitted(GIVEN, library).adapt(BATCH).decision_function(EVERY)
-    assert_allclose(found, adapted, rtol=1e-8, atol=1e-8)
+    expected = learn_more("given").decision_function(EVERY)
+    adapted = fit_once("given").adapt(BATCH).decision_function(EVERY)
+    for place, later in ((np.asarray, library), (library, np.asarray)):
+        found = learn_more("given", place, later).decision_function(EVERY)
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+        found = fit_once("given", place).adapt(later(BATCH)).decision_function(EVERY)
+        assert_allclose(found, adapted, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("parameters", [AUTO, GIVEN], ids=["auto", "given"])
-def test_single_precision_stays_and_agrees(parameters):
-    kept = parameters | fitted(parameters).best_params_
-    expected, model = fitted(kept), fitted(kept, TORCH, "float32")
-    rows = EVERY.astype(np.float32)
-    scores = TORCH.numpy(model.decision_function(TORCH(rows)))
+@pytest.mark.parametrize("way", ["auto", "given"])
+def test_single_precision_stays_and_agrees(way):
+    def fit(parameters, place=lambda M: TORCH(M.astype(np.float32))):
+        return AnyShotClassifier(WORLD.prototypes, **parameters).fit(place(X), Y)
+
+    kept = PARAMETERS[way] | fit_once(way).best_params_
+    rows = TORCH(EVERY.astype(np.float32))
+    scores = TORCH.numpy(fit(kept).decision_function(rows))
     assert scores.dtype == np.float32
-    wanted = expected.decision_function(EVERY)
+    wanted = fit(kept, np.asarray).decision_function(EVERY)
     assert_allclose(scores, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
-    chosen = fitted(parameters, TORCH, "float32")
-    assert TORCH.numpy(chosen.predict(TORCH(rows))).shape == (48,)
+    chosen = fit(PARAMETERS[way])
+    assert TORCH.numpy(chosen.predict(rows)).shape == (48,)
     batch = np.tile(BATCH, (11, 1)).astype(np.float32)
     assert chosen.adapt(TORCH(batch)).is_transductive_
 

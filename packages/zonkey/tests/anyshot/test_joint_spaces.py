@@ -9,8 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from reference_posterior import kernel_value, left_out, predicted, ridge_matrix, width
 from sklearn.model_selection import cross_val_score
 
-from zonkey import AnyShotClassifier, Chunks
+from zonkey import AnyShotClassifier, Chunks, Prototypes
 from zonkey.anyshot.posterior import placed_scale, slope
+from zonkey.anyshot.spaces import find_shift
+from zonkey.anyshot.survey import KeptSamples
 from zonkey.preprocessing import FeatureNormalizer, WithinClassWhitener
 
 WORLD = JointWorld()
@@ -167,25 +169,30 @@ def test_chunks_give_the_fit_in_memory():
 
 @pytest.mark.parametrize("n", [1, 5])
 def test_related_vectors_are_found_and_others_not(n):
-    found = {"related": [], "noise": [], "wider": []}
     for seed in range(6):
         world = JointWorld(seed, n_classes=16)
         noise = world.rng.normal(size=world.vectors.shape)
         wider = np.hstack([world.vectors, noise])
         X, y = world.draw(n)
-        for kind, V in (("related", world.vectors), ("noise", noise), ("wider", wider)):
-            model = AnyShotClassifier(dict(enumerate(V))).fit(X, y)
-            found[kind].append(model.state_.shift is not None)
-    assert all(found["related"])
-    assert not any(found["noise"] + found["wider"])
+        kept = KeptSamples.choose(X, y, np.arange(16), 0)
+        for V, is_found in ((world.vectors, True), (noise, False), (wider, False)):
+            prototypes = Prototypes.coerce(dict(enumerate(V)))
+            assert (find_shift("auto", kept, prototypes, np.arange(16)) is not None) == is_found
 
 
-def test_prototypes_that_are_not_compared_with_samples_are_never_joint():
+def test_which_models_are_joint():
     world = JointWorld(1, n_classes=16)
     X, y = world.draw(5, np.arange(12))
-    assert AnyShotClassifier(world.prototypes).fit(X, y).state_.shift is not None
-    model = AnyShotClassifier(world.prototypes, transfer=True).fit(X, y)
-    assert model.state_.shift is None
+    noise = dict(enumerate(world.rng.normal(size=world.vectors.shape)))
+    for prototypes, parameters, is_joint in (
+        (world.prototypes, {}, True),
+        (noise, {}, False),
+        (world.prototypes, {"space": "separate"}, False),
+        (world.prototypes, {"transfer": True}, False),
+    ):
+        given = FIXED | {"kernel": "linear", "worth": 2.0, "preprocessing": None} | parameters
+        model = AnyShotClassifier(prototypes, **given).fit(X, y)
+        assert (model.state_.shift is not None) == is_joint
 
 
 @pytest.mark.parametrize(
@@ -220,7 +227,8 @@ def test_labels_may_be_missing_only_without_weights_in_a_joint_space():
 
 def test_cross_validation():
     X, y = JointWorld().draw(9)
-    assert cross_val_score(joint(WORLD.prototypes), X, y, cv=3).mean() > 0.6
+    model = joint(WORLD.prototypes, **FIXED, worth=2.0)
+    assert cross_val_score(model, X, y, cv=3).mean() > 0.6
 
 
 # Names alone.
@@ -238,11 +246,8 @@ def test_names_alone_predict_as_the_cosine(scale):
     assert_array_equal(moved.predict(rows), np.argmax(cosines, axis=1))
     assert accuracy(moved, rows, Y_NEW) > accuracy(model, rows, Y_NEW)
     raw = joint(dict(enumerate(vectors)), preprocessing=None).fit(rows)
-    assert_allclose(raw.predict_proba(rows), _unscaled(WORLD), atol=1e-9)
-
-
-def _unscaled(world):
-    return joint(world.prototypes, preprocessing=None).fit(X_NEW).predict_proba(X_NEW)
+    unscaled = joint(WORLD.prototypes, preprocessing=None).fit(X_NEW)
+    assert_allclose(raw.predict_proba(rows), unscaled.predict_proba(X_NEW), atol=1e-9)
 
 
 def test_names_alone_adapt_to_unlabeled_samples():

@@ -145,10 +145,13 @@ def test_parameters_of_the_rejection_take_effect_at_once(tmp_path):
     ("parameters", "words"),
     [
         ({"reject_below": 1.5}, ("`reject_below` must be a number in [0, 1]", "got 1.5")),
-        ({"reject_below": 0.5, "reject_label": "ant"}, ("`reject_label` must be", "got 'ant'")),
+        *(
+            ({"reject_label": label}, ("`reject_label` must be", "none of them", f"got {label!r}"))
+            for label in ("ant", "bee", 7)
+        ),
     ],
 )
 def test_bad_parameters_of_the_rejection_are_refused_by_predict(parameters, words):
-    model = fitted().set_params(**parameters)
+    model = fitted().set_params(**{"reject_below": 0.5} | parameters)
     with refused(ValueError, *words):
         model.predict(MANY)

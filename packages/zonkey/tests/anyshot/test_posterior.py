@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from libraries import in_every_library
 from numpy.testing import assert_allclose, assert_array_equal
-from reference_posterior import expectation_maximization, left_out, ridge_matrix, score
+from reference_posterior import expectation_maximization, left_out, ridge_matrix
 
 from zonkey.anyshot.posterior import (
     KernelRidge,
-    class_scores,
     held_out_weights,
     inverse_without,
     left_out_weights,
@@ -142,13 +141,6 @@ def test_a_prior_is_worth_the_variance_of_samples_over_its_error(within, error, 
     assert worth_of_prior(within, error) == pytest.approx(worth)
 
 
-def test_scores_compare_squared_distances():
-    rng = np.random.default_rng(6)
-    X, centers, offsets = rng.normal(size=(6, 3)), rng.normal(size=(4, 3)), rng.normal(size=4)
-    expected = [[score(x, c, o) for c, o in zip(centers, offsets, strict=True)] for x in X]
-    assert_allclose(class_scores(X, centers, offsets), expected, rtol=1e-12, atol=1e-12)
-
-
 def batch(seed=7, n=15, k=4, d=3):
     rng = np.random.default_rng(seed)
     X, centers = rng.normal(size=(n, d)), rng.normal(size=(k, d))
@@ -252,8 +244,6 @@ def test_unlabeled_samples_act_alike_in_every_library(library, settings):
     found = soft_shots(*placed, offsets=library(offsets), **settings)
     assert_allclose(library.numpy(found.centers), expected.centers, rtol=1e-9, atol=1e-10)
     assert_allclose(library.numpy(found.shares), expected.shares, rtol=1e-9)
-    scores = class_scores(library(X), library(centers), library(offsets))
-    assert_allclose(library.numpy(scores), class_scores(X, centers, offsets), atol=1e-12)
 
 
 def test_single_precision_is_kept():

@@ -1,13 +1,15 @@
 """Refined centers: the printed objective, later samples, copies, files, graphs and devices."""
 
+import copy
 import math
 import pickle
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 from joint_cases import JointWorld, accuracy, joint, settled
-from libraries import LIBRARIES, TORCH, in_every_library
+from libraries import LIBRARIES, TORCH
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -16,7 +18,7 @@ import zonkey
 from zonkey import AnyShotClassifier, Chunks, to_onnx
 from zonkey.anyshot.adapting import _keep_confidence
 from zonkey.anyshot.choosing import preprocessing
-from zonkey.anyshot.refining import Refined, Refinement, mean_square, take_rows
+from zonkey.anyshot.refining import Refined, Refinement
 
 WORLD = JointWorld(1, n_classes=6, d=9)
 X, Y = WORLD.draw([30, 40, 25, 30, 35, 50])
@@ -32,6 +34,28 @@ def refined(model, strength=3e-3):
     refinement = Refinement(strength, 0.4, 0.3, model.worth_)
     state = replace(state, choice=replace(state.choice, refinement=refinement))
     return settled(model, state.learn().refine(samples))
+
+
+# Models that several tests share; what learns on is a copy.
+MODELS = {
+    "chosen": lambda place: joint(NAMED).fit(place(X), place(Y)),
+    "refined": lambda place: refined(fit_once("chosen", place)),
+    "without names": lambda place: AnyShotClassifier().fit(place(X), place(Y)),
+    "names": lambda _: joint(NAMED).fit(),
+    "unlabeled": lambda place: joint(NAMED).fit(place(X)),
+    "single": lambda place: joint(NAMED).fit(place(MORE[::3]), place(Y_MORE[::3])),
+}
+all_models = pytest.mark.parametrize("kind", [*MODELS][1:])
+
+
+@cache
+def fit_once(kind, place=np.asarray):
+    return MODELS[kind](place)
+
+
+def learn_more(kind, place=np.asarray, later=np.asarray):
+    model = copy.copy(fit_once(kind, place))
+    return model.partial_fit(later(MORE), later(Y_MORE))
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +144,8 @@ def test_later_samples_are_those_of_one_fit(given):
 
 
 def test_removed_classes_and_chunks_do_not_mix_up_classes():
-    model = joint(NAMED).fit(X, Y).without_classes([0, 1])
+    chosen = fit_once("chosen")
+    model = chosen.without_classes([0, 1])
     more = MORE[Y_MORE > 1], Y_MORE[Y_MORE > 1]
     few = X_NEW[Y_NEW > 1], Y_NEW[Y_NEW > 1]
     before = accuracy(model, *few)
@@ -131,13 +156,13 @@ def test_removed_classes_and_chunks_do_not_mix_up_classes():
     model = joint(NAMED).fit(X[early], Y[early])
     model.partial_fit(Chunks([(X[~early], Y[~early])])).partial_fit(MORE[:5], Y_MORE[:5])
     assert model.state_.refined is None  # samples of these classes were not kept
-    assert accuracy(model, X_NEW, Y_NEW) > accuracy(joint(NAMED).fit(X, Y), X_NEW, Y_NEW) - 0.05
+    assert accuracy(model, X_NEW, Y_NEW) > accuracy(chosen, X_NEW, Y_NEW) - 0.05
 
 
 def test_a_class_without_weight_changes_nothing_later():
     weights = (Y != 3).astype(float)
     model = joint(NAMED).fit(X, Y, weights).partial_fit(X[Y == 3], Y[Y == 3])
-    assert accuracy(model, X_NEW, Y_NEW) > accuracy(joint(NAMED).fit(X, Y), X_NEW, Y_NEW) - 0.05
+    assert accuracy(model, X_NEW, Y_NEW) > accuracy(fit_once("chosen"), X_NEW, Y_NEW) - 0.05
 
 
 @pytest.mark.parametrize("start", [(), (X_NEW,)], ids=["names", "unlabeled"])
@@ -179,29 +204,19 @@ def test_copies_of_a_refined_model(fitted):
 # Files, graphs, explanations and devices.
 
 
-MODELS = {
-    "refined": lambda place=np.asarray: refined(joint(NAMED).fit(place(X), place(Y))),
-    "without names": lambda place=np.asarray: AnyShotClassifier().fit(place(X), place(Y)),
-    "names": lambda _=None: joint(NAMED).fit(),
-    "unlabeled": lambda place=np.asarray: joint(NAMED).fit(place(X)),
-    "single": lambda place=np.asarray: joint(NAMED).fit(place(MORE[::3]), place(Y_MORE[::3])),
-}
-all_models = pytest.mark.parametrize("kind", MODELS)
-
-
 @all_models
 def test_files_and_pickles(kind, tmp_path):
-    model = MODELS[kind]()
+    model, wanted = fit_once(kind), learn_more(kind).predict_proba(X_NEW)
     model.save(tmp_path / "model.zonkey")
     for other in (zonkey.load(tmp_path / "model.zonkey"), pickle.loads(pickle.dumps(model))):
         assert_array_equal(other.predict_proba(X_NEW), model.predict_proba(X_NEW))
-        found, wanted = (each.partial_fit(MORE, Y_MORE) for each in (other, MODELS[kind]()))
-        assert_allclose(found.predict_proba(X_NEW), wanted.predict_proba(X_NEW), atol=1e-6)
+        other.partial_fit(MORE, Y_MORE)
+        assert_allclose(other.predict_proba(X_NEW), wanted, atol=1e-6)
 
 
 @all_models
 def test_explanations_add_up(kind):
-    model = MODELS[kind]()
+    model = fit_once(kind)
     for row in X_NEW[::40]:
         explained = model.explain(row).to_dict()
         scores = {each["label"]: each["score"] for each in explained["classes"]}
@@ -217,7 +232,7 @@ def test_explanations_add_up(kind):
 
 @pytest.mark.parametrize("kind", ["names", "unlabeled"])
 def test_effects_of_names_are_those_of_changed_names(kind):
-    model, row, mean = MODELS[kind](), X_NEW[3], WORLD.vectors.mean(axis=0)
+    model, row, mean = fit_once(kind), X_NEW[3], WORLD.vectors.mean(axis=0)
     explained, state = model.explain(row).to_dict(), model.state_
     label, z = explained["label"], state.prepare(row[None])[0]
     for part in explained["attributes"]:
@@ -232,7 +247,7 @@ def test_effects_of_names_are_those_of_changed_names(kind):
 def test_graphs_agree(kind):
     pytest.importorskip("onnx")
     onnxruntime = pytest.importorskip("onnxruntime")
-    model, rows = MODELS[kind](), X_NEW.astype(np.float32)
+    model, rows = fit_once(kind), X_NEW.astype(np.float32)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), options)
@@ -243,27 +258,15 @@ def test_graphs_agree(kind):
 @all_models
 @pytest.mark.parametrize("library", [TORCH, LIBRARIES[-1]], ids=repr)
 def test_devices_agree_with_numpy(kind, library):
-    expected, model = MODELS[kind](), MODELS[kind](library)
-
-    def agree(model, expected):
-        found = library.numpy(model.predict_proba(library(X_NEW)))
-        assert_allclose(found, expected.predict_proba(X_NEW), atol=1e-4)
-
-    agree(model, expected)
-    agree(model.adapt(library(X_NEW)), expected.adapt(X_NEW))
-    agree(model.partial_fit(library(MORE), library(Y_MORE)), expected.partial_fit(MORE, Y_MORE))
-
-
-@in_every_library
-@all_models
-def test_later_samples_may_come_from_elsewhere(kind, library):
-    expected = MODELS[kind]().partial_fit(MORE, Y_MORE).predict_proba(X_NEW)
-    here = MODELS[kind]().partial_fit(library(MORE), library(Y_MORE))
-    assert_allclose(here.predict_proba(X_NEW), expected, atol=1e-4)
-    there = MODELS[kind](library).partial_fit(MORE, Y_MORE)
-    assert_allclose(there.predict_proba(X_NEW), expected, atol=1e-4)
-
-
-def test_rows_are_taken_where_they_are():
-    assert_array_equal(take_rows(X, np.array([2, 0])), X[[2, 0]])
-    assert mean_square(0 * X) == 1
+    expected, model = fit_once(kind), fit_once(kind, library)
+    batch = np.tile(X_NEW, (3, 1))  # more than 400 samples need few simulations
+    for found, wanted in (
+        (model, expected),
+        (model.adapt(library(batch)), expected.adapt(batch)),
+        (learn_more(kind, library, library), learn_more(kind)),
+    ):
+        shares = library.numpy(found.predict_proba(library(X_NEW)))
+        assert_allclose(shares, wanted.predict_proba(X_NEW), atol=1e-4)
+    wanted = learn_more(kind).predict_proba(X_NEW)
+    for places in ((np.asarray, library), (library, np.asarray)):  # samples from elsewhere
+        assert_allclose(learn_more(kind, *places).predict_proba(X_NEW), wanted, atol=1e-4)

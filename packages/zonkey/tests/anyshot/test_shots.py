@@ -182,18 +182,19 @@ def test_one_of_many_classes_with_two_samples():
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
-@pytest.mark.parametrize("space", ["auto", "joint"])
-def test_noise_as_prototypes_does_no_harm(n, space):
-    with_noise, without = [], []
-    for seed in range(6):
+def test_noise_as_prototypes_does_no_harm(n):
+    with_noise, without = {"auto": [], "joint": []}, []
+    for seed in range(4):
         world = JointWorld(seed, n_classes=10, d=16)
         X, y = world.draw(n)
         X_new, y_new = world.draw(40)
         noise = np.random.default_rng(99 + seed).normal(size=world.vectors.shape)
-        model = AnyShotClassifier(dict(enumerate(noise)), space=space).fit(X, y)
-        with_noise.append(accuracy(model, X_new, y_new))
+        for space, found in with_noise.items():
+            model = AnyShotClassifier(dict(enumerate(noise)), space=space).fit(X, y)
+            found.append(accuracy(model, X_new, y_new))
         without.append(accuracy(AnyShotClassifier().fit(X, y), X_new, y_new))
-    assert np.mean(with_noise) > np.mean(without) - 0.025
+    for found in with_noise.values():
+        assert np.mean(found) > np.mean(without) - 0.025
 
 
 def test_names_help_where_they_say_something():

@@ -79,9 +79,10 @@ def test_beyond_the_most_classes_others_keep_few():
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("n_classes", [3, 8, 30])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("order", ["drawn", "sorted", "copies"])
+@pytest.mark.parametrize(
+    ("n_classes", "dtype", "order"),
+    [(3, np.float64, "copies"), (8, np.float32, "drawn"), (30, np.float64, "sorted")],
+)
 @pytest.mark.parametrize(
     "cuts", [[], [1], [299], [50, 50, 100], [*range(1, 300)]], ids=lambda cuts: str(len(cuts))
 )

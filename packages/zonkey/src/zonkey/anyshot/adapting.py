@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace, place_like, softmax, sums_by_code, to_numpy
+from ..arrays import Array, namespace, place_like, softmax, sums_by_code, take_rows, to_numpy
 from ..metrics import best_temperature
 from ..parameters import is_auto
 from ..persistence.checks import require_labels, require_shape, require_that
@@ -16,6 +16,7 @@ from ..persistence.container import Stored
 from ..streaming.bottom_k import ranks_within
 from .evidence import Evidence, Placed
 from .posterior import SoftShots, class_scores, posterior_centers, soft_shots
+from .refining import mean_square
 from .ridges import Ridge
 from .survey import KeptSamples
 
@@ -95,7 +96,7 @@ class Reserve:
         some = np.flatnonzero(ranks_within(kept.codes) < most)
         bounds = np.searchsorted(kept.codes[some], np.arange(len(labels) + 1))
         xp = namespace(kept.X)
-        X = prepare(xp.take(kept.X, place_like(some, kept.X), axis=0))
+        X = prepare(take_rows(kept.X, some))
         origin = kept.rows[some if priors is None else some[:0]].astype(np.int64)
         weights = kept.weights[some]
         return cls(xp.astype(X, xp.float32), labels, bounds, weights, origin, priors)
@@ -113,7 +114,7 @@ class Reserve:
         X = xp.concat([place_like(self.X, X), xp.astype(X, self.X.dtype)])
         return replace(
             self,
-            X=xp.take(X, place_like(order, X), axis=0),
+            X=take_rows(X, order),
             labels=every,
             bounds=np.searchsorted(places[order], np.arange(len(every) + 1)),
             weights=np.concatenate([self.weights, weights])[order],
@@ -124,7 +125,7 @@ class Reserve:
         """Return samples of some classes, the positions of these among the labels, and weights."""
         of_sample = np.repeat(self.labels, np.diff(self.bounds))
         rows = np.flatnonzero(np.isin(of_sample, labels))
-        X = namespace(self.X).take(self.X, place_like(rows, self.X), axis=0)
+        X = take_rows(self.X, rows)
         return X, np.searchsorted(labels, of_sample[rows]), self.weights[rows]
 
     def read(self) -> Reserve:
@@ -162,29 +163,18 @@ class Adapted:
         xp = namespace(centers)
         places = np.minimum(np.searchsorted(self.labels, labels), len(self.labels) - 1)
         is_here = place_like(self.labels[places] == labels, centers)
-        rows = place_like(places, centers)
-        moved = xp.take(self.centers, rows, axis=0)
-        shifted = xp.take(self.offsets, rows, axis=0)
+        moved, shifted = take_rows(self.centers, places), take_rows(self.offsets, places)
         return xp.where(is_here[:, None], moved, centers), xp.where(is_here, shifted, offsets)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Strength of unlabeled samples.
+    """Strength of unlabeled samples."""
 
-    Attributes
-    ----------
-    temperature : float
-        Divisor of the scores.
-    weight : float
-        Weight of an unlabeled sample.
-    kept_penalty : float
-        Share of the penalty of classes with samples that stays: once unlabeled samples support
-        the other classes too, less of it is needed.
-    """
-
-    temperature: float
-    weight: float = 1.0
+    temperature: float  # divisor of the scores
+    weight: float = 1.0  # of an unlabeled sample
+    # Share of the penalty of classes with samples that stays: once unlabeled samples support the
+    # other classes too, less of it is needed.
     kept_penalty: float = 1.0
 
 
@@ -292,9 +282,9 @@ class Adapting:
             if tasks and task.largest_share() <= most:
                 settings = _choose_settings(tasks, self._grids(X, temperature, weight))
             elif not tasks and not is_auto(weight):  # the user insists
-                settings = Settings(_scale(X) * _USUAL_TEMPERATURE, float(weight))
+                settings = Settings(mean_square(X) * _USUAL_TEMPERATURE, float(weight))
             elif not self.evidence.counts.any():  # names in the space of the samples
-                usual = _scale(X) * _NAMES_TEMPERATURE
+                usual = mean_square(X) * _NAMES_TEMPERATURE
                 settings = Settings(usual if is_auto(temperature) else float(temperature))
         _, shots = task.scores(settings)
         labels = self.evidence.labels[self.candidates]
@@ -314,7 +304,7 @@ class Adapting:
 
     def _grids(self, X: Array, temperature: Any, weight: Any) -> list[list[dict[str, float]]]:
         """Return the grids, which are searched one after the other."""
-        scale = _scale(X)
+        scale = mean_square(X)
         first = [t * scale for t in TEMPERATURES] if is_auto(temperature) else [float(temperature)]
         second = WEIGHTS if is_auto(weight) else (float(weight),)
         grids = [
@@ -389,7 +379,7 @@ class _Simulation:
         if not len(batch):
             return None
         xp = namespace(reserve.X)
-        X = xp.take(reserve.X, place_like(batch, reserve.X), axis=0)
+        X = take_rows(reserve.X, batch)
         centers, counts = self._centers(new, old, shot_rows, picks)
         is_old = np.arange(len(counts)) >= self.n_new
         penalties = np.where(is_old, self.penalty, 0.0)
@@ -420,15 +410,15 @@ class _Simulation:
         if reserve.priors is None:
             prior, prior_of_old = self._predict(new, old)
         else:
-            prior, prior_of_old = xp.take(reserve.priors, place_like(new, M), axis=0), None
+            prior, prior_of_old = take_rows(reserve.priors, new), None
         n_shots = np.array([reserve.weights[rows].sum() for rows in shot_rows[: self.n_new]])
         gained = self._sums(shot_rows[: self.n_new], M)
         parts, totals = [posterior_centers(prior, gained, place_like(n_shots, M), n0)], [n_shots]
         if prior_of_old is not None and len(old):
-            places, counts = place_like(old, M), evidence.counts[evidence.is_anchor][old]
+            counts = evidence.counts[evidence.is_anchor][old]
             # Samples that joined the batch leave the class they came from.
             left = counts - [reserve.weights[rows].sum() for rows in picks[self.n_new :]]
-            sums = xp.take(M, places, axis=0) * place_like(counts, M)[:, None]
+            sums = take_rows(M, old) * place_like(counts, M)[:, None]
             rest = sums - self._sums(picks[self.n_new :], M)
             parts.append(posterior_centers(prior_of_old, rest, place_like(left, M), n0))
             totals.append(left)
@@ -442,11 +432,9 @@ class _Simulation:
         if placed is None:
             first, second = ridge.predict_held_out(new, old, M)
             return trust * first, trust * second
-        xp = namespace(M)
-        rows = place_like(np.flatnonzero(self.source.evidence.is_anchor), M)
-        own = xp.take(placed.priors, rows, axis=0)
+        own = self.source.evidence.take_anchors(placed.priors)
         found = ridge.predict_held_out(new, old, M - own)
-        first, second = (xp.take(own, place_like(part, M), axis=0) for part in (new, old))
+        first, second = (take_rows(own, part) for part in (new, old))
         return first + trust * found[0], second + trust * found[1]
 
     def _sums(self, groups: list[np.ndarray], like: Array) -> Array:
@@ -456,7 +444,7 @@ class _Simulation:
         xp = namespace(like)
         rows = np.concatenate([np.empty(0, np.intp), *groups])
         codes = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-        X = xp.astype(xp.take(reserve.X, place_like(rows, reserve.X), axis=0), like.dtype)
+        X = xp.astype(take_rows(reserve.X, rows), like.dtype)
         weights = xp.astype(place_like(reserve.weights[rows], like), like.dtype)
         return sums_by_code(X, place_like(codes, like), len(groups), weights)
 
@@ -517,11 +505,6 @@ def _keep_confidence(before: Array, after: Array, temperature: float) -> float:
         middle = (low * high) ** 0.5
         low, high = (middle, high) if find_confidence(after, middle) > wanted else (low, middle)
     return (low * high) ** 0.5
-
-
-def _scale(X: Array) -> float:
-    """Return the mean squared length of samples, which temperatures are relative to."""
-    return float(namespace(X).mean(namespace(X).sum(X * X, axis=1)))
 
 
 def _place_as(values: np.ndarray, X: Array) -> Array:

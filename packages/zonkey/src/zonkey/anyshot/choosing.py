@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from ..arrays import Array, namespace, place_like, to_numpy
+from ..arrays import Array, namespace, place_like, take_rows, to_numpy
 from ..bpl.kernels import PrototypeKernel
 from ..persistence.checks import require_number
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
@@ -164,23 +164,9 @@ def learn_kernel(Y: np.ndarray, steps: dict[str, Any]) -> tuple[np.ndarray, Any,
 class Choosing:
     """The search over the grids for one set of samples.
 
-    Parameters
-    ----------
-    data : TrainingData
-        Samples and prototypes.
-    fixed : dict
-        Values of parameters that the user gave: "preprocessing" and "prototype_transformer" as
-        transformers or None, "kernel", "gamma", "ridge", "worth", "seen_penalty".
-    n_seen : int
-        Number of classes with samples.
-    transfer : bool
-        Whether these are no candidates.
-    by_hm : bool
-        Whether the harmonic mean counts, else the accuracy among held-out classes.
-    n_shots : int
-        Samples that each held-out class has.
-    seed : int
-        Seed of the folds.
+    `fixed` are the parameters that the user gave, transformers as such or None. `n_seen` classes
+    have samples; with `transfer`, these are no candidates. The harmonic mean counts if `by_hm`,
+    else the accuracy among held-out classes, each of which has `n_shots` samples.
     """
 
     def __init__(
@@ -423,7 +409,7 @@ class Choosing:
         """Return the mean squared distance of samples from the prior of their held-out class."""
         centers, X = view.predict(weights, fold, fold.held), view.take(fold, "new")
         own = np.searchsorted(fold.held, self.data.codes[fold.new])
-        of_own = namespace(centers).take(centers, place_like(own, centers), axis=0)
+        of_own = take_rows(centers, own)
         closeness = to_numpy(namespace(X).sum((2 * X - of_own) * of_own, axis=1))
         distances = view.squares[fold.new] - closeness
         return float(np.average(distances, weights=self._balance_weights(fold.new)))
@@ -434,8 +420,7 @@ class Choosing:
         """Return the scores of samples among the held-out classes."""
         centers = view.predict(weights, fold, fold.held)
         if self.n_shots:
-            held, xp = place_like(fold.held, centers), namespace(centers)
-            sums, n = (xp.take(part, held, axis=0) for part in view.shots[fold.draw])
+            sums, n = (take_rows(part, fold.held) for part in view.shots[fold.draw])
             centers = posterior_centers(centers, sums, n, worth)
         return _scores(view.take(fold, which), centers)
 
@@ -459,7 +444,7 @@ class Choosing:
         assert K is not None
         if len(fold.held):
             G = inverse_without(G, place_like(fold.held, G), weights)
-        K = namespace(K).take(K, place_like(others - self.data.n_train, K), axis=0)
+        K = take_rows(K, others - self.data.n_train)
         return _scores(view.take(fold, "rows"), view.predict(K @ G, fold, others))
 
     def _count_right(self, point: Point, fold: Fold, which: str) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..arrays import Array, identity_like, namespace, place_like, squared_norm, to_numpy
+from ..arrays import Array, identity_like, namespace, place_like, squared_norm, take_rows, to_numpy
 from ..bpl.kernels import PrototypeKernel
 from ..config import rows_per_block
 from ..persistence.checks import require_labels, require_number, require_shape, require_that
@@ -23,33 +23,16 @@ from .ridges import ExactRidge, LandmarkRidge, Ridge
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Samples of each class, in sorted order of the labels.
-
-    Attributes
-    ----------
-    labels : ndarray of shape (m,)
-        Classes with a prototype or samples.
-    sums : array of shape (m, d)
-        Sum of the samples of each class, in float64.
-    counts : ndarray of shape (m,)
-        Number of samples, or sum of their weights.
-    squares : ndarray of shape (m,)
-        Sum of the squared lengths of the samples.
-    is_described : ndarray of bool of shape (m,)
-        Whether a class has a prototype.
-    is_hidden : ndarray of bool of shape (m,)
-        Whether a class was removed; the regression still learns from it.
-    is_foreign : ndarray of bool of shape (m,)
-        Whether samples of a class come from another domain than the samples to classify. If there
-        are such classes, the regression learns only from them, and uses directions, not lengths.
-    """
+    """Samples of m classes with a prototype or samples, in sorted order of the labels."""
 
     labels: np.ndarray
-    sums: Array
-    counts: np.ndarray
-    squares: np.ndarray
-    is_described: np.ndarray
-    is_hidden: np.ndarray
+    sums: Array  # (m, d), of the samples, in float64
+    counts: np.ndarray  # of samples, or sums of their weights
+    squares: np.ndarray  # sums of the squared lengths of the samples
+    is_described: np.ndarray  # whether a class has a prototype
+    is_hidden: np.ndarray  # whether it was removed; the regression still learns from it
+    # Whether samples of a class come from another domain than the samples to classify. If there
+    # are such classes, the regression learns only from them, and uses directions, not lengths.
     is_foreign: np.ndarray
 
     def __zonkey_validate__(self) -> None:
@@ -88,7 +71,7 @@ class Evidence:
             # The row after the last is for classes that one side does not have.
             places = np.where(mask, np.cumsum(mask) - 1, rows.shape[0])
             padded = xp.concat([rows, xp.zeros_like(sums[:1, :])])
-            return xp.take(padded, place_like(places, sums), axis=0)
+            return take_rows(padded, places)
 
         return replace(
             self,
@@ -131,16 +114,19 @@ class Evidence:
         """Labels of the classes that the regression learns from."""
         return self.labels[self.is_anchor]
 
+    def take_anchors(self, rows: Array) -> Array:
+        """Return those rows of an array, one per class, that belong to anchors."""
+        return take_rows(rows, np.flatnonzero(self.is_anchor))
+
     def anchor_means(self) -> Array:
         """Return the means of the classes that the regression learns from."""
-        rows = place_like(np.flatnonzero(self.is_anchor), self.sums)
         counts = place_like(self.counts[self.is_anchor], self.sums)
-        return namespace(self.sums).take(self.sums, rows, axis=0) / counts[:, None]
+        return self.take_anchors(self.sums) / counts[:, None]
 
     def variance(self, rows: np.ndarray) -> float:
         """Return the variance of samples within some classes, NaN if none has two samples."""
         n, xp = self.counts[rows], namespace(self.sums)
-        S = xp.take(self.sums, place_like(rows, self.sums), axis=0)
+        S = take_rows(self.sums, rows)
         several = n > 1
         if not several.any():
             return float("nan")
@@ -239,7 +225,7 @@ class Regression:
         order = np.concatenate([np.flatnonzero(evidence.is_anchor), np.flatnonzero(rest)])
         places = np.full(len(evidence.labels), len(order))
         places[order] = np.arange(len(order))
-        return xp.take(xp.concat(parts), place_like(places, evidence.sums), axis=0)
+        return take_rows(xp.concat(parts), places)
 
     def embedding(self, evidence: Evidence) -> tuple[Array, Array]:
         """Return W and b of the ridge regression W'x + b of prototypes on class means."""
@@ -275,7 +261,7 @@ class Regression:
         landmarks = self._landmarks(evidence)
         if landmarks is None:
             return Y, columns
-        return namespace(Y).take(Y, place_like(landmarks, Y), axis=0), columns[landmarks]
+        return take_rows(Y, landmarks), columns[landmarks]
 
     def _anchors(self, evidence: Evidence) -> tuple[Array, np.ndarray]:
         """Return the coordinates of the anchors, and their places among all prototypes."""
@@ -311,25 +297,17 @@ class Placed:
 
     There, the prior of a class is s q + f: its prototype q among the samples, scaled by s, and the
     regression of what s q misses of class means, which is learned like that of means.
-
-    Attributes
-    ----------
-    vectors : array of shape (m, d)
-        q of each class of the evidence, zero without a prototype.
-    scale : float
-        s.
     """
 
-    vectors: Array
-    scale: float
+    vectors: Array  # (m, d): q of each class of the evidence, zero without a prototype
+    scale: float  # s
 
     @classmethod
     def learn(cls, vectors: Array, evidence: Evidence) -> Self:
         """Learn the scale from the classes with prototype and samples."""
         if not evidence.is_anchor.any():
             return cls(vectors, USUAL_SCALE)
-        xp, rows = namespace(vectors), place_like(np.flatnonzero(evidence.is_anchor), vectors)
-        M, Q = evidence.anchor_means(), xp.take(vectors, rows, axis=0)
+        M, Q = evidence.anchor_means(), evidence.take_anchors(vectors)
         return cls(vectors, placed_scale(M, Q, np.zeros(M.shape[0], bool)))
 
     @property
@@ -367,8 +345,7 @@ def class_priors(
     rest = evidence if placed is None else placed.subtract_from(evidence)
     found, trust = regression.priors(rest), 1.0
     if judge:
-        rows = place_like(np.flatnonzero(evidence.is_anchor), found)
-        trust = slope(rest.anchor_means(), xp.take(found, rows, axis=0))
+        trust = slope(rest.anchor_means(), evidence.take_anchors(found))
         factors = np.where(evidence.is_anchor, trust, 1.0)
         found = found * place_like(factors, found)[:, None]
     return found if placed is None else prior + found, trust

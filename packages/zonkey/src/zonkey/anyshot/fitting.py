@@ -55,14 +55,16 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     powers = POWERS if is_auto(model.preprocessing) else ()
     source = open_source(model, X, y, sample_weight, seed, powers)
     given = _match_labels(given, source.used)
-    _check_candidates(model, given, source.used)
+    candidates = _check_candidates(model, given, source.used)
     others = _validation(checked, source.like, given, source.labels, seed)
     compares = not model.transfer and model.kernel != "precomputed"
     space = model.space if compares else "separate"
     shift = find_shift(space, source.kept, given, source.labels)
-    is_complete = _is_complete(model, given, source.used)
-    # Where all candidates have samples, none without competes with them.
-    by_hm = _competes_with_seen(model) and not is_complete
+    # Where all candidates have samples, these can choose, and none without competes with them.
+    has_samples = bool(np.isin(candidates, source.used).all())
+    is_complete = has_samples and not model.transfer and len(source.used) > 1
+    competes = isinstance(model.candidates, str) and model.candidates == "all"
+    by_hm = competes and not (model.transfer or is_complete)
     if given is not None and others is None and not is_complete:
         _warn_of_few(model, np.intersect1d(given.labels, source.used))
     choice, steps = _choose_parameters(model, source, given, others, seed, shift, by_hm=by_hm)
@@ -89,15 +91,6 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
         state = state.refine(_prepared_samples(state, source))
     source.close()
     return state
-
-
-def _is_complete(model: Any, given: Prototypes | None, used: np.ndarray) -> bool:
-    """Return whether all candidates have samples, so that samples can choose between models."""
-    if model.transfer or len(used) < 2:
-        return False
-    known = used if given is None else np.union1d(given.labels, used)
-    unseen = None if given is None else np.setdiff1d(given.labels, used)
-    return bool(np.isin(choose_candidates(model.candidates, known, unseen), used).all())
 
 
 def _choose_by_shots(
@@ -253,8 +246,8 @@ def _check_validation(
     return X, labels
 
 
-def _check_candidates(model: Any, given: Prototypes | None, used: np.ndarray) -> None:
-    """Refuse candidates and prototypes that do not fit the classes with samples."""
+def _check_candidates(model: Any, given: Prototypes | None, used: np.ndarray) -> np.ndarray:
+    """Return the candidates; refuse those and prototypes that do not fit classes with samples."""
     if given is not None:
         _check_prototypes(given, used)
     unseen = None if given is None else np.setdiff1d(given.labels, used)
@@ -273,6 +266,7 @@ def _check_candidates(model: Any, given: Prototypes | None, used: np.ndarray) ->
         anchors = np.intersect1d(used, given.labels)
         _check_size(model, len(anchors))
         check_semantics(given, anchors, np.intersect1d(candidates, given.labels))
+    return candidates
 
 
 def _check_size(model: Any, n_anchors: int) -> None:
@@ -418,11 +412,6 @@ def _validation(
             f"got {X.shape[1]}. Use the same encoder for both."
         )
     return KeptSamples.choose(place_like(X, like), given.positions(new), given.labels, seed)
-
-
-def _competes_with_seen(model: Any) -> bool:
-    """Whether new classes compete with those of `fit`, which are no candidates if transferred."""
-    return isinstance(model.candidates, str) and model.candidates == "all" and not model.transfer
 
 
 def _match_labels(given: Prototypes | None, labels: np.ndarray) -> Prototypes | None:

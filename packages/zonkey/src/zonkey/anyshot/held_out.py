@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace, place_like, sums_by_code, to_numpy
+from ..arrays import Array, namespace, place_like, sums_by_code, take_rows, to_numpy
 from ..hold_out import every_nth
 from ..streaming.bottom_k import ranks_within
 from ..threads import multiply
@@ -69,7 +69,7 @@ class TrainingData:
         classes, position = np.unique(of_label[kept.codes[rows]], return_inverse=True)
         n_train = len(classes)
         xp = namespace(kept.X)
-        X = xp.take(kept.X, place_like(rows, kept.X), axis=0)
+        X = take_rows(kept.X, rows)
         weights = kept.weights[rows]
         is_held = every_nth(kept.codes, kept.priorities, _HELD_OUT)[rows]
         if validation is not None:
@@ -86,7 +86,7 @@ class TrainingData:
             unseen = unseen[:: len(unseen) // _MOST_UNSEEN][:_MOST_UNSEEN]
         if placed is not None:
             every = np.concatenate([classes, unseen])
-            placed = xp.take(placed, place_like(every, placed), axis=0)
+            placed = take_rows(placed, every)
         known = X, position, weights, is_held, prototypes, classes, n_train
         return cls(*known, unseen, n_unseen, placed)
 
@@ -118,37 +118,19 @@ class TrainingData:
 class View:
     """The samples under one preprocessing.
 
-    All vectors are in coordinates of the span of class means, or of all features if that is
-    smaller or shots lie outside.
-
-    Attributes
-    ----------
-    samples : array of shape (n, r)
-        Samples, in float32.
-    means : array of shape (p, r)
-        Class means of the samples that are not held out.
-    squares : ndarray of shape (n,)
-        Squared lengths of samples.
-    counts : ndarray of shape (p,)
-        Samples behind each mean.
-    within : ndarray of shape (p + v,)
-        Variance within each class; NaN for a single sample.
-    shots : tuple of pairs of arrays of shape (p + v, r) and (p + v,), one per partition
-        Sums of a few samples of each class, and how many; empty without shots.
-    n_features : int
-        Number of features.
-    placed : array of shape (p + v, r) or None
-        Prototypes among the samples, if they share a space.
+    All vectors are in r coordinates of the span of the means of p classes, or of all features if
+    that is smaller or shots lie outside. There are v validation classes.
     """
 
-    samples: Array
-    means: Array
-    squares: np.ndarray
-    counts: np.ndarray
-    within: np.ndarray
+    samples: Array  # (n, r), in float32
+    means: Array  # (p, r), of the samples that are not held out
+    squares: np.ndarray  # (n,), squared lengths of samples
+    counts: np.ndarray  # (p,), samples behind each mean
+    within: np.ndarray  # (p + v,), variance within each class; NaN for a single sample
+    # Sums of a few samples of each class, and how many, per partition; empty without shots.
     shots: tuple[tuple[Array, Array], ...]
     n_features: int
-    placed: Array | None = None
+    placed: Array | None = None  # (p + v, r), prototypes among the samples in a joint space
 
     @classmethod
     def from_samples(
@@ -189,8 +171,7 @@ class View:
         kept: dict[tuple[int, str], Array] = vars(self)["_taken"]
         key = (fold.number, which)
         if key not in kept:
-            places = place_like(getattr(fold, which), self.samples)
-            kept[key] = namespace(self.samples).take(self.samples, places, axis=0)
+            kept[key] = take_rows(self.samples, getattr(fold, which))
         return kept[key]
 
     def forget(self) -> None:
@@ -205,7 +186,7 @@ class View:
             return weights @ means
         of_train = self.placed[: means.shape[0], :]
         scale = placed_scale(means, of_train, np.isin(np.arange(means.shape[0]), fold.held))
-        own = scale * xp.take(self.placed, place_like(classes, means), axis=0)
+        own = scale * take_rows(self.placed, classes)
         return own + weights @ (means - scale * of_train)
 
     def mean_variance(self, classes: np.ndarray) -> float:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, epsilon, namespace, place_like, softmax, to_numpy
+from ..arrays import Array, epsilon, namespace, place_like, softmax, take_rows, to_numpy
 from ..constraints import require_memory
 from ..inference.predict import ProbabilityMixin
 from ..inference.scorer import LinearScores, Scorer
@@ -111,8 +111,7 @@ def find_middle(state: AnyShotState) -> Array:
     evidence, xp = state.evidence, namespace(state.centers)
     used = (evidence.counts > 0) & ~evidence.is_foreign
     used = used if used.sum() > 1 else ~evidence.is_hidden
-    rows = place_like(np.flatnonzero(used), state.centers)
-    return xp.mean(xp.take(state.centers, rows, axis=0), axis=0)
+    return xp.mean(take_rows(state.centers, np.flatnonzero(used)), axis=0)
 
 
 def expect_distances(

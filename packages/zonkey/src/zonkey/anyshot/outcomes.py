@@ -28,16 +28,13 @@ Scored = tuple[Array, np.ndarray, np.ndarray]  # scores, codes, weights
 class Outcome:
     """Predictions of one fold among seen and unseen classes.
 
-    Attributes
-    ----------
-    margins : ndarray of shape (n,)
-        Penalty at which each sample is taken by a new class: best old minus best new score.
-    of_new, of_old : ndarrays of shape (n,)
-        Weight that a sample adds to the accuracy of new or old classes when its best new or old
-        class is predicted; zero where that is wrong or the sample is of the other kind.
+    `of_new` and `of_old` are what a sample adds to the accuracy of new or old classes when its best
+    new or old class is predicted: zero where that is wrong or the sample is of the other kind.
     """
 
-    margins: np.ndarray
+    margins: (
+        np.ndarray
+    )  # penalties at which samples go to a new class: best old less best new score
     of_new: np.ndarray
     of_old: np.ndarray
 

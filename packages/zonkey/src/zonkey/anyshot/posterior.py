@@ -38,12 +38,7 @@ _TEMPERATURES = tuple(2.0**i for i in range(-6, 3))
 class KernelRidge:
     """Kernel ridge regression of class means; one eigendecomposition serves all ridges.
 
-    Parameters
-    ----------
-    K : array of shape (p, p)
-        Kernel between the prototypes of the classes.
-    counts : ndarray of shape (p,)
-        Number of samples behind each mean, or sum of their weights.
+    K (p x p) is the kernel between prototypes, and `counts` are the samples behind each mean.
     """
 
     def __init__(self, K: Array, counts: np.ndarray) -> None:
@@ -94,19 +89,9 @@ def ridge_factors(counts: np.ndarray) -> np.ndarray:
 
 
 def held_out_weights(G: Array, held: Array) -> Array:
-    """Return the weights that predict held-out classes from the others.
+    """Return the weights that predict held-out classes, at these positions, from the others.
 
-    Parameters
-    ----------
-    G : array of shape (p, p)
-        Inverse of all classes.
-    held : array of int of shape (h,)
-        Positions of the held-out classes.
-
-    Returns
-    -------
-    array of shape (h, p)
-        f of the held-out classes is this matrix times M; their own columns are zero.
+    f of the held-out classes is this matrix (h x p) times M; their own columns are zero.
     """
     xp = namespace(G)
     of_held = xp.take(G, held, axis=0)
@@ -148,12 +133,7 @@ def _own_entries(G: Array) -> Array:
 def placed_scale(M: Array, Q: Array, is_out: np.ndarray) -> float:
     """Return s, how far class means M lie along their prototypes Q among the samples: not below 0.
 
-    Parameters
-    ----------
-    M, Q : arrays of shape (p, d)
-        Class means, and prototypes of the same classes.
-    is_out : ndarray of bool of shape (p,)
-        Classes that do not take part.
+    Classes that are out do not take part.
     """
     xp, used = namespace(M), place_like(np.flatnonzero(~is_out), M)
     along = float(xp.sum(xp.take(xp.sum(M * Q, axis=1), used, axis=0)))
@@ -171,12 +151,8 @@ def slope(M: Array, F: Array) -> float:
 def worth_of_prior(within: float, error: float) -> float:
     """Return n0, the number of samples that a prior is worth.
 
-    Parameters
-    ----------
-    within : float
-        Mean squared distance of samples from the mean of their class.
-    error : float
-        Mean squared distance of the prior from the mean of its class.
+    `within` is the mean squared distance of samples from the mean of their class, and `error` that
+    of the prior from it.
     """
     if error <= 0:
         return _LARGEST_WORTH
@@ -204,20 +180,8 @@ def left_out_worth(
 ) -> float:
     """Return the n0 under which samples, each left out of its class in turn, are most likely.
 
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Some of the samples behind `sums`.
-    codes : array of int of shape (n,)
-        Their classes, as rows of `prior`, `sums` and `counts`.
-    weights : array of shape (n,)
-        Their weights.
-    prior, sums : arrays of shape (k, d)
-        Priors of the classes, and sums of their samples.
-    counts : array of shape (k,)
-        Numbers of samples, or sums of their weights.
-    worths : tuple of float
-        Values of n0 to choose from. Each is tried at several temperatures.
+    X are some of the samples behind `sums` and `counts`, and `codes` their classes, as rows of
+    these and of `prior`. Each of `worths` is tried at several temperatures.
     """
     xp = namespace(X)
     nothing = xp.zeros_like(counts)
@@ -245,15 +209,7 @@ def left_out_worth(
 
 @dataclass(frozen=True, eq=False)
 class SoftShots:
-    """Result of soft assignment: centers and shares of the classes.
-
-    Attributes
-    ----------
-    centers : array of shape (k, d)
-        Centers after the last step.
-    shares : array of shape (k,)
-        Smoothed proportions of the classes.
-    """
+    """Centers (k x d) after the last step, and smoothed proportions of the classes."""
 
     centers: Array
     shares: Array

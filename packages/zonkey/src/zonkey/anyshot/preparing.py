@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..arrays import Array, namespace, place_like
+from ..arrays import Array, namespace, place_like, take_rows
 from ..preprocessing import FeatureNormalizer
 from ..preprocessing.whitener import whitening_scales, within_class_directions
 from ..threads import multiply
@@ -17,20 +17,7 @@ from .sources import weight_options
 class Preparing:
     """Preprocessing that is learned from some rows of X and applied to all.
 
-    One power is learned once for all shrinkages.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Raw samples, and other rows of their space.
-    rows : ndarray of int of shape (r,)
-        Rows to learn from.
-    codes : ndarray of int of shape (r,)
-        Classes of these rows.
-    weights : ndarray of shape (r,)
-        Weights of these rows.
-    n_classes : int
-        Number of classes.
+    One power is learned once for all shrinkages. `codes` and `weights` are those of `rows`.
     """
 
     def __init__(
@@ -77,7 +64,7 @@ class Preparing:
         return values, multiply(X, xp.astype(vectors, X.dtype))
 
     def _take(self, X: Array) -> Array:
-        return namespace(X).take(X, place_like(self._rows, X), axis=0)
+        return take_rows(X, self._rows)
 
     def _place_weights(self, dtype: Any) -> Array:
         weights = place_like(self._weights.astype(np.float32), self.X)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace, place_like, to_numpy
+from ..arrays import Array, namespace, place_like, take_rows, to_numpy
 from ..persistence.checks import require_labels, require_number, require_shape, require_that
 from ..threads import multiply
 from .logistic import fit_pulled
@@ -23,30 +23,14 @@ _STEPS = 60
 
 @dataclass(frozen=True)
 class Refinement:
-    """How centers are refined.
+    """How centers are refined."""
 
-    Attributes
-    ----------
-    strength : float
-        Pull to the centers, times the number of classes; infinity keeps them.
-    scale : float
-        Temperature T of the scores of the centers.
-    temperature : float
-        Temperature of the refined scores.
-    worth : float
-        Number of samples that a prototype is worth, for classes with samples.
-    n_samples : float
-        Samples per class that chose the pull; it is weaker for more.
-    judges : bool
-        Whether samples judge what the regression predicts; not if the user says what it is worth.
-    """
-
-    strength: float = float("inf")
-    scale: float = USUAL_TEMPERATURE
-    temperature: float = USUAL_TEMPERATURE
-    worth: float = 0.0
-    n_samples: float = 0.0
-    judges: bool = True
+    strength: float = float("inf")  # pull, times the number of classes; infinity keeps centers
+    scale: float = USUAL_TEMPERATURE  # temperature T of the scores of the centers
+    temperature: float = USUAL_TEMPERATURE  # of the refined scores
+    worth: float = 0.0  # samples that a prototype is worth, for classes with samples
+    n_samples: float = 0.0  # per class, that chose the pull; it is weaker for more
+    judges: bool = True  # whether samples judge the regression; not with a worth by the user
 
     def __zonkey_validate__(self) -> None:
         require_number("worth", self.worth, 0)
@@ -165,8 +149,3 @@ def spread_rows(X: Array, mask: np.ndarray) -> Array:
     """Return the rows of X at the places of a mask, and zeros elsewhere."""
     padded = namespace(X).concat([X, namespace(X).zeros_like(X[:1, :])])
     return take_rows(padded, np.where(mask, np.cumsum(mask) - 1, X.shape[0]))
-
-
-def take_rows(X: Array, rows: np.ndarray) -> Array:
-    """Return some rows of an array, whose positions are on the host."""
-    return namespace(X).take(X, place_like(rows, X), axis=0)

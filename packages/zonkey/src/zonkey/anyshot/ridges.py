@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..arrays import Array, epsilon, identity_like, namespace, place_like, to_numpy
+from ..arrays import Array, epsilon, identity_like, namespace, place_like, take_rows, to_numpy
 from ..bpl.symmetric import eigh
 from .posterior import held_out_weights, inverse_without, left_out_means, ridge_factors
 
@@ -60,56 +60,34 @@ class ExactRidge:
         self, held: np.ndarray, others: np.ndarray, M: Array
     ) -> tuple[Array, Array]:
         """Predict held-out classes from the rest, and `others` each from the rest but itself."""
-        places, xp = place_like(held, self.G), namespace(self.G)
+        places = place_like(held, self.G)
         weights = held_out_weights(self.G, places)
         if not len(others):
             return weights @ M, M[:0, :]
         rest = ExactRidge(inverse_without(self.G, places, weights)).left_out(M)
-        return weights @ M, xp.take(rest, place_like(others, M), axis=0)
+        return weights @ M, take_rows(rest, others)
 
 
 @dataclass(frozen=True, eq=False)
 class LandmarkRidge:
-    """The regression as features Phi (p x r), with the methods of `ExactRidge`.
+    """The regression as features Phi, with the methods of `ExactRidge`."""
 
-    Attributes
-    ----------
-    features : array of shape (p, r)
-        Phi.
-    turn : array of shape (n_landmarks, r)
-        K_rr^(-1/2), without directions that rounding makes up.
-    shares : array of shape (p,)
-        Inverse ridge of each class relative to `level`, zero for classes that are left out.
-    gram : array of shape (r, r)
-        Phi' diag(shares) Phi + level I.
-    """
-
-    features: Array
-    turn: Array
-    shares: Array
-    gram: Array
+    features: Array  # Phi (p x r)
+    turn: Array  # K_rr^(-1/2), without directions that rounding makes up
+    shares: Array  # inverse ridge of each class relative to `level`, zero for those left out
+    gram: Array  # Phi' diag(shares) Phi + level I
 
     @classmethod
     def from_kernel(
         cls, K: Array, landmarks: np.ndarray, counts: np.ndarray, ridge: float, unit: float
     ) -> LandmarkRidge:
-        """Fit the regression.
+        """Fit the regression to the kernel K between all classes and the landmarks, which are rows.
 
-        Parameters
-        ----------
-        K : array of shape (p, n_landmarks)
-            Kernel between all classes and the landmarks.
-        landmarks : ndarray of shape (n_landmarks,)
-            Rows of the landmarks.
-        counts : ndarray of shape (p,)
-            Number of samples behind each mean, or sum of their weights.
-        ridge : float
-            Ridge penalty in units of `unit`, the mean diagonal of the kernel between all classes.
-        unit : float
-            That mean.
+        `counts` are samples behind each mean, and `unit` is the mean diagonal of the kernel between
+        all classes, which the ridge is relative to.
         """
         xp = namespace(K)
-        values, vectors = eigh(xp.take(K, place_like(landmarks, K), axis=0))
+        values, vectors = eigh(take_rows(K, landmarks))
         on_host = to_numpy(values)
         kept = np.flatnonzero(on_host > epsilon(K) * len(landmarks) * np.abs(on_host).max())
         places = place_like(kept, K)
@@ -142,9 +120,8 @@ class LandmarkRidge:
 
     def without(self, held: np.ndarray) -> LandmarkRidge:
         """Return the regression that never saw some classes."""
-        xp, places = namespace(self.features), place_like(held, self.features)
-        rows = xp.take(self.features, places, axis=0)
-        lost = rows.T @ (rows * xp.take(self.shares, places, axis=0)[:, None])
+        rows = take_rows(self.features, held)
+        lost = rows.T @ (rows * take_rows(self.shares, held)[:, None])
         stays = np.ones(self.features.shape[0])
         stays[held] = 0.0
         return replace(
@@ -155,9 +132,8 @@ class LandmarkRidge:
         self, held: np.ndarray, others: np.ndarray, M: Array
     ) -> tuple[Array, Array]:
         """Predict held-out classes from the rest, and `others` each from the rest but itself."""
-        every, xp = self.without(held).left_out(M), namespace(M)
-        first, second = (xp.take(every, place_like(rows, M), axis=0) for rows in (held, others))
-        return first, second
+        every = self.without(held).left_out(M)
+        return take_rows(every, held), take_rows(every, others)
 
     @cached_property
     def _inverse(self) -> Array:

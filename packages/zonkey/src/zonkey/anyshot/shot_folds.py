@@ -8,10 +8,10 @@ from itertools import product
 
 import numpy as np
 
-from ..arrays import Array, namespace, place_like, to_numpy
+from ..arrays import Array, namespace, place_like, take_rows, to_numpy
 from .evidence import Regression
 from .posterior import KernelRidge, left_out_means, placed_scale, posterior_centers, slope
-from .refining import mean_square, spread_rows, take_rows
+from .refining import mean_square, spread_rows
 from .spaces import share_along
 
 _MOST_FOLDS, _FEW = 5, 3
@@ -108,27 +108,13 @@ class LearnedFold:
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """What is known of classes beside samples.
-
-    Attributes
-    ----------
-    is_described : ndarray of bool of shape (m,)
-        Whether a class has a prototype.
-    kernel : array of shape (p, p) or None
-        Kernel between the prototypes of the described classes; None without a regression.
-    counts : ndarray of shape (m,)
-        Samples behind each mean.
-    ridge : float
-        Ridge of the regression.
-    placed : array of shape (m, d) or None
-        Raw prototypes among the samples, if they share a space.
-    """
+    """What is known of m classes beside samples, of which p have a prototype."""
 
     is_described: np.ndarray
-    kernel: Array | None
-    counts: np.ndarray
+    kernel: Array | None  # (p, p) between the prototypes; None without a regression
+    counts: np.ndarray  # (m,), samples behind each mean
     ridge: float
-    placed: Array | None
+    placed: Array | None  # (m, d), raw prototypes among the samples, if they share a space
 
     @classmethod
     def read(

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace, place_like, sums_by_code, to_numpy
+from ..arrays import Array, namespace, place_like, sums_by_code, take_rows, to_numpy
 from ..hold_out import rank_distinct
 from .choosing import JOINT_START, POWERS, Choice, Temperatures
 from .outcomes import likely_temperature
@@ -27,7 +27,6 @@ from .refining import (
     linear_scores,
     mean_square,
     pull_to_centers,
-    take_rows,
 )
 from .shot_folds import LabeledRows, LearnedFold, Names, ShotFold, shot_folds
 from .survey import KeptSamples
@@ -95,18 +94,8 @@ def select_classes(
 class ShotChoosing:
     """The choice for one set of samples, all of whose classes are candidates.
 
-    Parameters
-    ----------
-    kept : KeptSamples
-        Samples of the candidates.
-    names : Names
-        What is known of the candidates beside samples.
-    choice : Choice
-        What held-out classes chose.
-    fixed : dict
-        Parameters that the user gave.
-    seed : int
-        Seed of the folds.
+    `names` are what is known beside samples, `choice` is what held-out classes chose, and `fixed`
+    are the parameters that the user gave.
     """
 
     def __init__(

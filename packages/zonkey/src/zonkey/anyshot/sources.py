@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from ..arrays import Array, is_device_array, namespace, place_like, to_numpy
+from ..arrays import Array, is_device_array, place_like, take_rows, to_numpy
 from ..constraints import (
     check_classes,
     check_labeled,
@@ -58,21 +58,11 @@ def weight_options(transformer: Any, weights: Array) -> dict[str, Array]:
 
 
 class FitSource(ABC):
-    """Labeled samples.
+    """Labeled samples."""
 
-    Attributes
-    ----------
-    labels : ndarray
-        Distinct labels, sorted.
-    used : ndarray
-        Those of them with samples of positive weight.
-    like : array of shape (n, d)
-        Some samples, which show library, device, dtype and number of features.
-    """
-
-    labels: np.ndarray
-    used: np.ndarray
-    like: Array
+    labels: np.ndarray  # distinct and sorted
+    used: np.ndarray  # those of them with samples of positive weight
+    like: Array  # some samples, which show library, device, dtype and number of features
     _code_labels: np.ndarray | None = None  # the labels of codes; chunks have their own
 
     @cached_property
@@ -159,7 +149,7 @@ class MemorySource(FitSource):
         weights = np.ones(len(codes)) if self.weights is None else to_numpy(self.weights)
         rows = np.flatnonzero(weights > 0)
         if len(rows) < len(codes):
-            X = namespace(X).take(X, place_like(rows, X), axis=0)
+            X = take_rows(X, rows)
         return X, codes[rows], weights[rows].astype(np.float64)
 
     def _split(self, transformer: Any) -> list[Any]:
@@ -183,14 +173,7 @@ class MemorySource(FitSource):
 class ChunkSource(FitSource):
     """Samples in chunks, which are read once here, and once in each pass.
 
-    Parameters
-    ----------
-    chunks : Chunked
-        Labeled samples.
-    seed : int
-        Seed of the hash that chooses the samples to keep.
-    powers : tuple
-        Powers whose means may be asked for.
+    `seed` is that of the hash that chooses samples to keep; means after `powers` are at hand.
     """
 
     def __init__(self, chunks: Chunked, seed: int, powers: tuple[float | None, ...] = ()) -> None:

@@ -30,7 +30,8 @@ def find_shift(
     used = described & (counts > 0)
     Y = given.matrix[given.positions(labels[used])].astype(np.float64)
     M, n = means[used], counts[used]
-    if space == "auto" and not _lie_along(M, Y, n):
+    lie_along = len(M) >= _LEAST_CLASSES and share_along(M, Y, n) >= 1
+    if space == "auto" and not lie_along:
         return None
     return np.average(M, axis=0, weights=n) - np.average(Y, axis=0, weights=n)
 
@@ -66,11 +67,6 @@ def _class_means(kept: KeptSamples, n_classes: int) -> tuple[np.ndarray, np.ndar
     X = xp.astype(kept.X, xp.float64)
     sums = to_numpy(sums_by_code(X, place_like(kept.codes, X), n_classes, weights))
     return sums / np.maximum(counts, 1e-300)[:, None], counts
-
-
-def _lie_along(M: np.ndarray, Y: np.ndarray, n: np.ndarray) -> bool:
-    """Return whether class means are nearer to their own prototypes than chance explains."""
-    return len(M) >= _LEAST_CLASSES and share_along(M, Y, n) >= 1
 
 
 def share_along(M: np.ndarray, Y: np.ndarray, n: np.ndarray) -> float:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..arrays import Array, namespace, place_like, to_numpy
+from ..arrays import Array, namespace, place_like, take_rows, to_numpy
 from ..inference.projection import choose_labels
 from ..inference.scorer import LinearScores, Scorer
 from ..labels import as_labels, format_labels, require_same_kind
@@ -27,7 +27,7 @@ from .evidence import (
     common_shift,
 )
 from .posterior import left_out_worth
-from .refining import Refined, spread_rows, take_rows
+from .refining import Refined, spread_rows
 from .ridges import Ridge
 from .shot_folds import Names
 from .shots import ShotChoosing, select_classes
@@ -39,28 +39,14 @@ USUAL_WORTH, _WORTHS = 10.0, (1.0, 2.5, 5.0, 10.0, 20.0, 40.0)  # of a prototype
 
 @dataclass(frozen=True)
 class FitSettings:
-    """Parameters that later samples and copies need, as they were at `fit`.
+    """Parameters that later samples and copies need, as they were at `fit`."""
 
-    Attributes
-    ----------
-    temperature : float or None
-        None is chosen.
-    worth_by_shots : bool
-        Whether `partial_fit` chooses the worth anew.
-    n_shots : int
-        Samples per new class that parameters were chosen for.
-    adapt_temperature, adapt_weight : float or "auto"
-        How `adapt` counts unlabeled samples.
-    seed : int
-        Seed of simulated tasks.
-    """
-
-    temperature: float | None
-    worth_by_shots: bool
-    n_shots: int
-    adapt_temperature: Any
+    temperature: float | None  # None is chosen
+    worth_by_shots: bool  # whether `partial_fit` chooses the worth anew
+    n_shots: int  # samples per new class that parameters were chosen for
+    adapt_temperature: Any  # a number or "auto", as the next
     adapt_weight: Any
-    seed: int
+    seed: int  # of simulated tasks
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
@@ -75,49 +61,23 @@ class FitSettings:
 
 @dataclass(frozen=True, eq=False)
 class AnyShotState:
-    """Everything that was learned. Copies of a model differ from it by `replace`.
-
-    Attributes
-    ----------
-    evidence : Evidence
-        Samples of each class.
-    regression : Regression or None
-        Map of prototypes to class means; None without prototypes.
-    choice : Choice
-        What was chosen on held-out classes.
-    steps : dict
-        Parameters of `fit` in use.
-    preprocessing : transformer or None
-        Fitted transformer of features.
-    targets : str or ndarray of labels
-        Candidates: a name, or labels.
-    settings : FitSettings
-        Parameters as they were at `fit`.
-    centers : array of shape (m, d)
-        Centers of all classes. They follow from evidence, regression and worth, and are kept
-        because learning the priors takes most of the time.
-    reserve : Reserve or None
-        Samples to simulate tasks with.
-    adapted : Adapted or None
-        What unlabeled samples changed.
-    shift : ndarray of shape (n_features,) or None
-        What is added to prototypes to place them among raw samples; None in separate spaces.
-    refined : Refined or None
-        Centers after logistic regression, for candidates that all have samples; None if parameters
-        were chosen for classes without samples.
-    """
+    """Everything that was learned. Copies of a model differ from it by `replace`."""
 
     evidence: Evidence
-    regression: Regression | None
+    regression: Regression | None  # of class means on prototypes; None without prototypes
     choice: Choice
-    steps: dict[str, Any]
-    preprocessing: Any
-    targets: Any
+    steps: dict[str, Any]  # parameters of `fit` in use
+    preprocessing: Any  # fitted transformer of features, or None
+    targets: Any  # candidates: a name, or labels
     settings: FitSettings
+    # Of all classes (m x d). They follow from evidence, regression and worth, and are kept because
+    # learning the priors takes most of the time.
     centers: Any = None
     reserve: Reserve | None = None
     adapted: Adapted | None = None
-    shift: np.ndarray | None = None
+    shift: np.ndarray | None = None  # places prototypes among raw samples; None: separate spaces
+    # Centers after logistic regression, for candidates that all have samples; None if parameters
+    # were chosen for classes without samples.
     refined: Refined | None = None
 
     @classmethod
@@ -275,7 +235,7 @@ class AnyShotState:
         These are offsets, which the refinement has learned, and penalties.
         """
         rows = np.searchsorted(self.evidence.labels, labels)
-        centers = start = self._centers_of(rows)
+        centers = start = take_rows(self.centers, rows)
         penalties = place_like(self._penalties_of(rows), centers)
         offsets = namespace(centers).zeros_like(centers[:, 0])
         if self.adapted is not None:
@@ -283,9 +243,6 @@ class AnyShotState:
         if self.refined is not None and self.refined.covers(labels):
             centers, offsets = self.refined.apply(labels, start, (centers, offsets))
         return centers, offsets, penalties
-
-    def _centers_of(self, rows: np.ndarray) -> Array:
-        return take_rows(self.centers, rows)
 
     def _penalties_of(self, rows: np.ndarray) -> np.ndarray:
         """Return what is subtracted from the scores of some classes, of which some are unseen."""
@@ -339,7 +296,7 @@ class AnyShotState:
         """
         refinement, labels = self.choice.refinement, self.seen
         assert refinement is not None
-        centers = self._centers_of(np.searchsorted(self.evidence.labels, labels))
+        centers = take_rows(self.centers, np.searchsorted(self.evidence.labels, labels))
         return replace(self, refined=Refined.learn(labels, centers, samples, refinement))
 
     # What later samples and classes change.
@@ -418,18 +375,18 @@ class AnyShotState:
             return self.choice.worth_in_use
         if evidence.is_transferred:
             prior = prior + common_shift(evidence, prior, USUAL_WORTH)[None, :]
-        xp, host = namespace(prior), to_numpy(shots.codes)
+        host = to_numpy(shots.codes)
         weights = shots.weights
         shares = np.ones(len(host)) if weights is None else to_numpy(weights).astype(np.float64)
-        used = place_like(np.flatnonzero(several[host]), prior)
-        places = place_like(rows[several], prior)
+        used, places = np.flatnonzero(several[host]), rows[several]
+        X = take_rows(place_like(shots.X, prior), used)
         return left_out_worth(
-            xp.astype(xp.take(place_like(shots.X, prior), used, axis=0), prior.dtype),
-            place_like((np.cumsum(several) - 1)[host[several[host]]], prior),
-            xp.take(place_like(shares, prior), used, axis=0),
-            xp.take(prior, places, axis=0),
-            xp.take(evidence.sums, places, axis=0),
-            place_like(evidence.counts[rows[several]], prior),
+            namespace(prior).astype(X, prior.dtype),
+            place_like((np.cumsum(several) - 1)[host[used]], prior),
+            place_like(shares[used], prior),
+            take_rows(prior, places),
+            take_rows(evidence.sums, places),
+            place_like(evidence.counts[places], prior),
             _WORTHS,
         )
 
@@ -477,7 +434,7 @@ class AnyShotState:
         adapting = Adapting(
             evidence=self.evidence,
             candidates=rows,
-            centers=self._centers_of(rows),
+            centers=take_rows(self.centers, rows),
             penalties=self._penalties_of(rows),
             ridge=ridge,
             prior_worth=self.choice.worth_in_use,
@@ -509,7 +466,7 @@ def add_sums(evidence: Evidence, sums: ClassSums) -> Evidence:
     """Return the evidence with the samples of classes of positive weight."""
     used = np.flatnonzero(sums.counts > 0)
     totals = sums.totals()
-    kept = namespace(totals).take(totals, place_like(used, totals), axis=0)
+    kept = take_rows(totals, used)
     kept = place_like(kept, evidence.sums)
     return evidence.add(sums.labels[used], kept, sums.counts[used], sums.squares[used])
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..arrays import Array, namespace, place_like, to_numpy
+from ..arrays import Array, take_rows, to_numpy
 from ..labels import join_labels, places_among
 from ..preprocessing.normalizer import PowerSums
 from ..streaming.bottom_k import BottomK, find_lowest
@@ -28,30 +28,14 @@ _OF_OTHERS = 4  # samples of classes beyond the first 2,000
 
 @dataclass(frozen=True, eq=False)
 class KeptSamples:
-    """A few raw samples of each class, sorted by class and priority.
-
-    Attributes
-    ----------
-    X : array of shape (n, d)
-        Samples.
-    codes : ndarray of shape (n,)
-        Position of their class among all labels.
-    priorities : ndarray of shape (n,)
-        Hash of their values.
-    weights : ndarray of shape (n,)
-        Weights.
-    rows : ndarray of shape (n,)
-        Positions in the data.
-    is_main : ndarray of bool
-        For each label, whether it is among those that parameters are chosen on.
-    """
+    """A few raw samples of each class, sorted by class and priority."""
 
     X: Array
-    codes: np.ndarray
-    priorities: np.ndarray
+    codes: np.ndarray  # positions of their classes among all labels
+    priorities: np.ndarray  # hashes of their values
     weights: np.ndarray
-    rows: np.ndarray
-    is_main: np.ndarray
+    rows: np.ndarray  # positions in the data
+    is_main: np.ndarray  # for each label, whether parameters are chosen on it
 
     @classmethod
     def choose(
@@ -72,7 +56,7 @@ class KeptSamples:
         rows = rows[chosen]
         is_main = np.zeros(len(labels), bool)
         is_main[used] = sizes > _OF_OTHERS
-        few = namespace(X).take(X, place_like(rows, X), axis=0)
+        few = take_rows(X, rows)
         return cls(few, codes[rows], priorities[rows], weights[rows], rows, is_main)
 
 
