@@ -10,6 +10,7 @@ from reference_posterior import left_out, ridge_matrix, score
 
 from zonkey import AnyShotClassifier
 from zonkey.anyshot.choosing import Choice, Point
+from zonkey.anyshot.posterior import even_lengths
 from zonkey.anyshot.shot_folds import Names
 from zonkey.anyshot.shots import ShotChoosing, usual_one_shot, usual_power
 from zonkey.anyshot.spaces import share_along
@@ -56,6 +57,12 @@ def loop_surprise(chosen, K, Q, described, worth, T, *, placed, judges):
         prior[anchors] += trust * F
         n0 = np.where(described, worth, 0.0)
         centers = (n0[:, None] * prior + own) / (n0 + n)[:, None]
+        squares = [float(c @ c) for c in centers]
+        others = [j for j in range(5) if j not in anchors]
+        if others:
+            usual = sum(squares[j] for j in anchors) / len(anchors)
+            ratio = usual / (sum(squares[j] for j in others) / len(others))
+            centers[others] *= math.sqrt(min(1.0, ratio))
         for i in fold.out:
             scores = [score(chosen.X[i], c, 0.0) / T for c in centers]
             top = max(scores)
@@ -88,12 +95,13 @@ def test_surprise_of_left_out_samples(described, placed, judges, worth):
     chosen, K, Q = choosing(described, placed=placed, judges=judges)
     totals = sorted(WEIGHTS[j == Y].sum() for j in range(5))
     usual, spread = 0.09 / totals[2] ** 0.2 * max(1.0, 10 / math.sqrt(chosen.X.shape[1])), 0.5
+    usual *= 1 + 1 / len(Y)
     folds = chosen._learn(None)
     if placed:
-        share, of_names = loop_names(folds[0])
+        share, of_names = np.mean([loop_names(fold) for fold in folds], axis=0)
+        share *= described.mean()
         usual *= (0.16 * of_names / usual) ** share
         spread += share * (0.35 - spread)
-    usual *= math.sqrt(math.log(20) / math.log(5))
     found, T = chosen.judge(folds, worth)
     surprises = {}
     for factor in (1.0, 2**-0.5, 2**0.5):
@@ -128,12 +136,41 @@ def test_usual_temperature_of_single_samples(n, d):
     scatter = sum((v - mean) ** 2 for v in products) / max(1, len(products))
     free = max(0, n * (n - 3) / 2)
     scatter = (free * scatter + 3 * max(0.01, 1 / d)) / (free + 3)
-    wanted = 1.7 * length * math.sqrt(scatter / math.log(max(2, n)))
+    wanted = 1.7 * length * math.sqrt(scatter / math.log(20))
     assert usual_one_shot(X) == pytest.approx(wanted)
     assert usual_one_shot(2 * X) == pytest.approx(4 * wanted)
 
 
 # Few and uneven samples.
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("space", ["joint", "separate"])
+def test_names_of_some_classes_help(n, space):
+    gains = []
+    for seed in range(4):
+        world = JointWorld(seed, n_classes=8, d=20, noise=2.0)
+        samples, later = world.draw(n), world.draw(40)
+        names = [{j: world.prototypes[j] for j in range(k)} for k in (0, 3, 8)]
+        models = [
+            AnyShotClassifier(some or None, space=space if some else "auto") for some in names
+        ]
+        gains.append([accuracy(model.fit(*samples), *later) for model in models])
+    none, some, every = np.mean(gains, axis=0)
+    assert some > none - 0.02
+    assert every > none - 0.02
+    assert space == "separate" or every > some > none
+
+
+def test_centers_without_names_are_as_long_as_others():
+    centers = np.array([[3.0, 4.0], [0.0, 12.0], [9.0, 12.0], [1.0, 0.0]])
+    described, used = np.array([1, 0, 0, 0], bool), np.array([1, 1, 1, 0], bool)
+    found = even_lengths(centers, described, used)
+    factor = math.sqrt(25 / ((144 + 225) / 2))
+    assert_allclose(found, centers * np.array([[1], [factor], [factor], [1]]))
+    assert_allclose(even_lengths(0.1 * found, ~described, used), 0.1 * found)  # never longer
+    for same in (used, ~used):
+        assert_allclose(even_lengths(centers, same, used), centers)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])

@@ -261,6 +261,16 @@ def test_calibration_error_is_the_mean_gap_over_bins(seed, n_bins, coarse):
     assert got == pytest.approx(expected, abs=1e-12)
 
 
+def test_true_probabilities_are_well_calibrated_and_sharpened_ones_are_not():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(20_000, 3))
+    P = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    y = (P.cumsum(axis=1) < rng.random((len(P), 1))).sum(axis=1).clip(max=2)
+    assert expected_calibration_error(y, P, range(3)) < 0.02
+    sharp = P**4 / (P**4).sum(axis=1, keepdims=True)
+    assert expected_calibration_error(y, sharp, range(3)) > 0.2
+
+
 def test_weights_of_calibration_errors_count_as_copies():
     rng = np.random.default_rng(1)
     P, y, times = rng.dirichlet(np.ones(3), 12), rng.integers(0, 3, 12), rng.integers(0, 4, 12)

@@ -52,7 +52,8 @@ def attribute(*, init: Literal[False] = False) -> Any:
 class CheckedMixin:
     """A dataclass of parameters, which are checked, and of what is learned.
 
-    A failed fit keeps the state of an earlier fit.
+    Every annotated attribute of a subclass is a parameter of its constructor, unless it is a
+    `ClassVar` or an `attribute()`. A failed fit keeps the state of an earlier fit.
     """
 
     __constraints__: ClassVar[dict[str, Constraint]]
@@ -60,7 +61,10 @@ class CheckedMixin:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        own: Any = dataclass(cls, kw_only=True, eq=False, repr=False)
+        own: Any = cls
+        about_class = cls.__doc__
+        dataclass(own, kw_only=True, eq=False, repr=False)
+        cls.__doc__ = about_class  # without one, a dataclass shows its signature
         about = [(part.name, part.metadata) for part in fields(own)]
         cls.__constraints__ = {name: facts["within"] for name, facts in about if "within" in facts}
         cls.__zonkey_fields__ = tuple(name for name, facts in about if "is_stored" in facts)

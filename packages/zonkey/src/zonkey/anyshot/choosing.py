@@ -23,7 +23,16 @@ from ..arrays import Array, namespace, place_like, take_rows, to_numpy
 from ..bpl.kernels import PrototypeKernel
 from ..persistence.checks import require_number
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
-from .held_out import Fold, TrainingData, View, class_folds, draw_shots, fold_of, n_partitions
+from .held_out import (
+    FEWEST_CLASSES,
+    Fold,
+    TrainingData,
+    View,
+    class_folds,
+    draw_shots,
+    fold_of,
+    n_partitions,
+)
 from .outcomes import (
     LARGE_SHARE,
     Outcome,
@@ -403,7 +412,8 @@ class Choosing:
             errors.append(self._mean_distance(view, fold, weights) - variance)
         if not np.isfinite(within).any():
             return DEFAULT_WORTH if self._holds_out else _WORTH_OF_FEW
-        return worth_of_prior(float(np.nanmean(within)), float(np.nanmean(errors)))
+        found = worth_of_prior(float(np.nanmean(within)), float(np.nanmean(errors)))
+        return found if self.data.n_train >= FEWEST_CLASSES else min(found, DEFAULT_WORTH)
 
     def _mean_distance(self, view: View, fold: Fold, weights: Array) -> float:
         """Return the mean squared distance of samples from the prior of their held-out class."""

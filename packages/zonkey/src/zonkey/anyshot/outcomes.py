@@ -144,7 +144,9 @@ def mean_right(
 def thin_samples(scores: Array, codes: np.ndarray, weights: np.ndarray) -> Scored:
     """Return evenly spaced samples on the host, few enough to find a temperature quickly."""
     some = slice(None, None, 1 + len(codes) // _MOST_SCORED)
-    return to_numpy(scores[some, :]), codes[some], weights[some]
+    kept = weights[some]
+    # Folds weigh as before.
+    return to_numpy(scores[some, :]), codes[some], kept * (weights.sum() / (kept.sum() or 1.0))
 
 
 def round_digits(value: float) -> float:

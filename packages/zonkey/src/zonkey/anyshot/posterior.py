@@ -22,7 +22,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Array, epsilon, identity_like, namespace, one_hot, place_like, softmax
+from ..arrays import (
+    Array,
+    epsilon,
+    identity_like,
+    namespace,
+    one_hot,
+    place_like,
+    softmax,
+    to_numpy,
+)
 from ..bpl.symmetric import symmetric_inverse
 from ..threads import multiply
 
@@ -167,6 +176,22 @@ def posterior_centers(prior: Array, sums: Array, counts: Array, worth: Array | f
     """
     n0 = worth if isinstance(worth, float | int) else worth[:, None]
     return (n0 * prior + sums) / (n0 + counts[:, None])
+
+
+def even_lengths(centers: Array, is_described: np.ndarray, is_used: np.ndarray) -> Array:
+    """Return centers of which those without a prior are as long as the others on average.
+
+    The mean of few samples is longer than the mean of its class, and a posterior center is not.
+    Scores favor short centers.
+    """
+    xp = namespace(centers)
+    squares = to_numpy(xp.sum(centers * centers, axis=1))
+    named, others = is_described & is_used, ~is_described & is_used
+    if not named.any() or not squares[others].sum() > 0:
+        return centers
+    factor = min(1.0, float(squares[named].mean() / squares[others].mean()) ** 0.5)
+    factors = place_like(np.where(others, factor, 1.0), centers)
+    return centers * xp.astype(factors, centers.dtype)[:, None]
 
 
 def left_out_worth(

@@ -10,7 +10,14 @@ import numpy as np
 
 from ..arrays import Array, namespace, place_like, take_rows, to_numpy
 from .evidence import Regression
-from .posterior import KernelRidge, left_out_means, placed_scale, posterior_centers, slope
+from .posterior import (
+    KernelRidge,
+    even_lengths,
+    left_out_means,
+    placed_scale,
+    posterior_centers,
+    slope,
+)
 from .refining import mean_square, spread_rows
 from .spaces import share_along
 
@@ -81,7 +88,9 @@ class LearnedFold:
 
     def centers(self, worth: float) -> Array:
         """Return the posterior centers."""
-        return posterior_centers(self.prior, self.sums, self.counts, worth * self.described)
+        found = posterior_centers(self.prior, self.sums, self.counts, worth * self.described)
+        is_described = to_numpy(self.described) > 0
+        return even_lengths(found, is_described, np.ones(len(is_described), bool))
 
     @cached_property
     def names(self) -> tuple[float, float]:

@@ -47,7 +47,7 @@ _STRENGTH_SPREAD = 4.0  # from the strongest pull
 _COST_OF_POWER = 1.0  # for the power that the samples do not suggest, in log-likelihood
 # With one sample per class: share of the variance between classes over how far their means lie
 # along their names (0.8 to 0.95 in five joint spaces), and temperatures with and without names.
-_BETWEEN, _LEAST_ERROR, _MOST_WORTH = 0.9, 0.02, 20.0
+_BETWEEN, _LEAST_ERROR, _MOST_WORTH, _LEAST_LENGTH = 0.9, 0.02, 20.0, 0.05
 _NAMES_WORTH, _NO_SAMPLE_TEMPERATURE, _COSINE_TEMPERATURE = 16.0, 0.045, 0.039
 _ONE_SHOT_TEMPERATURE = 1.7
 _SCATTER, _PAIRS = 0.1, 3.0  # usual scatter of products, and how many products tell as much
@@ -57,7 +57,7 @@ _MOST_PER_CLASS, _MOST_CLASSES, _MOST_SCORED = 100, 200, 1000
 _MOST_VALUES = 2**23  # numbers in all samples
 _MOST_PRODUCTS = 2**26  # to score all samples once, where a refinement is chosen
 _FEWEST_PER_CLASS = 5
-_LEAST_GAIN = 0.005  # of the likelihood, relative: a refinement that gains less is not taken
+_LEAST_GAIN = 0.002  # of the likelihood, relative: a refinement that gains less is not taken
 _WORSE = 1.02  # times the best likelihood: weaker pulls would only overfit more
 
 
@@ -217,7 +217,8 @@ class ShotChoosing:
             cost += _count_doublings(shrinkage, _SHRINKAGE, _SHRINKAGE_SPREAD)
             cost += _COST_OF_POWER * (power != self._usual_power)
         if len(self._worths()) > 1:
-            usual = _JOINT_WORTH if joint else _OTHER_WORTH
+            share = float(np.mean(self.names.is_described)) if joint else 0.0
+            usual = _OTHER_WORTH * (_JOINT_WORTH / _OTHER_WORTH) ** share
             cost += _count_doublings(max(worth, WORTHS[1] / 2), usual, _WORTH_SPREAD)
         return cost / self.n_out
 
@@ -250,16 +251,19 @@ class ShotChoosing:
         # Products of two samples scatter by at least 1 / sqrt(d), and scores with them.
         scatter = max(_SCATTER, folds[0].out.X.shape[1] ** -0.5)
         usual, spread = _TEMPERATURE / n**_FALL * scatter / _SCATTER, _TEMPERATURE_SPREAD
+        usual *= 1 + 1 / len(self.codes)  # the mean of all samples is uncertain, too
         if self.names.placed is not None:
-            share, length = folds[0].names
-            usual *= (_NAMES_TEMPERATURE * length / usual) ** share
+            share, length = np.mean([fold.names for fold in folds], axis=0).tolist()
+            share *= float(np.mean(self.names.is_described))
+            usual *= (_NAMES_TEMPERATURE * max(length, _LEAST_LENGTH) / usual) ** share
             spread += share * (_NAMES_SPREAD - spread)
         return usual * self._competition * mean_square(folds[0].out.X), spread
 
     @property
     def _competition(self) -> float:
-        """Factor of temperatures: the best of many wrong scores is higher than that of few."""
-        return float(np.log(_USUAL_CLASSES) / np.log(max(2, self.n_classes))) ** 0.5
+        """Factor of temperatures: the best of very many wrong scores is higher."""
+        most = max(_USUAL_CLASSES, self.n_classes)
+        return float(np.log(_USUAL_CLASSES) / np.log(most)) ** 0.5
 
     def _learn(self, way: Way) -> list[LearnedFold]:
         """Return all folds under a preprocessing, which never saw the samples left out."""
@@ -346,7 +350,7 @@ def usual_one_shot(X: Array) -> float:
     free = max(0.0, n * (n - 3) / 2)
     usual = max(_SCATTER**2, 1 / X.shape[1])  # in all directions alike, it is 1 / d
     scatter = ((free * scatter**2 + _PAIRS * usual) / (free + _PAIRS)) ** 0.5
-    return float(_ONE_SHOT_TEMPERATURE * scatter * length / np.log(max(2, n)) ** 0.5)
+    return float(_ONE_SHOT_TEMPERATURE * scatter * length / np.log(max(_USUAL_CLASSES, n)) ** 0.5)
 
 
 def usual_power(X: Array) -> float:

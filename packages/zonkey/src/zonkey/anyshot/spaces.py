@@ -75,7 +75,7 @@ def share_along(M: np.ndarray, Y: np.ndarray, n: np.ndarray) -> float:
     1: their cosines are higher than others by five standard errors.
     """
     if len(M) < _LEAST_CLASSES:
-        return 1.0  # no others tell
+        return 0.5  # no others tell
     M, Y = (_normalize(A - np.average(A, axis=0, weights=n)) for A in (M, Y))
     cosines = M @ Y.T
     own = np.diagonal(cosines)

@@ -26,7 +26,7 @@ from .evidence import (
     class_priors,
     common_shift,
 )
-from .posterior import left_out_worth
+from .posterior import even_lengths, left_out_worth
 from .refining import Refined, spread_rows
 from .ridges import Ridge
 from .shot_folds import Names
@@ -132,7 +132,11 @@ class AnyShotState:
     def learn(self, prior: Array | None = None) -> Self:
         """Return the state with the centers of its evidence; priors may be given."""
         prior = self.find_priors() if prior is None else prior
-        return replace(self, centers=class_centers(self.evidence, prior, self.choice.worth_in_use))
+        centers = class_centers(self.evidence, prior, self.choice.worth_in_use)
+        if self.choice.refinement is not None:
+            evidence = self.evidence
+            centers = even_lengths(centers, evidence.is_described, evidence.counts > 0)
+        return replace(self, centers=centers)
 
     def find_priors(self) -> Array:
         """Return the prior of each class."""

@@ -53,7 +53,10 @@ OnError = StrEnum("OnError", {"stop": "raise", "skip": "skip"})
 
 
 def pass_on(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a command as those of the function of `zonkey.app` that it calls."""
+    """Return the parameters of a command as those of the function of `zonkey.app` that it calls.
+
+    `given` is `locals()`, so this must be the first statement of a command.
+    """
     passed = {name: v.value if isinstance(v, Enum) else v for name, v in given.items()}
     passed.pop("as_json", None)
     if "no_cache" in passed:
