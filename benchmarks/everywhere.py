@@ -17,6 +17,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ from everywhere_methods import (
     unit,
 )
 from recording import save, save_page, show
-from zonkey import Prototypes, presets
+from zonkey import AnyShotClassifier, Prototypes, presets
 from zonkey.metrics import expected_calibration_error, per_class_accuracy
 from zonkey.metrics.generalized import harmonic_mean
 from zonkey.model_selection import ZeroShotSearchCV
@@ -194,6 +195,24 @@ def _where(problem: Problem, train: np.ndarray, test: np.ndarray) -> tuple[np.nd
     return problem.X[train], problem.y[train], problem.X_test[test], problem.y_test[test]
 
 
+def few_class_rows(problem: Problem, order: np.ndarray, draw: int) -> list[Row]:
+    """Measure two, three and five classes of two or five samples; some or all have names."""
+    rows = []
+    for n, shots in product((2, 3, 5), (2, 5)):
+        part = part_of(problem, np.sort(order[:n]), shots, np.random.default_rng(draw))
+        row: Row = {"data": problem.name, "classes": f"{n}, {shots} each", "draw": draw}
+        names = {"all named": n, "half named": (n + 1) // 2, "none named": 0}
+        for name, count in names.items():
+            model = AnyShotClassifier()
+            if count:
+                model = our_model(part, np.arange(n)[:count], candidates="all")
+            scores = np.asarray(model.fit(part.X, part.y).predict_proba(part.X_test))
+            found = score(part, Answer(scores))
+            row |= {name: found["accuracy"], f"{name}: ECE": found["ECE"]}
+        rows.append(row)
+    return rows
+
+
 def printed_rows(problem: Problem, order: np.ndarray, draw: int) -> list[Row]:
     """Compare the printed score with the truth, for 15 seen classes and 5 unseen ones."""
     chosen = np.sort(order[:20])
@@ -221,6 +240,7 @@ def class_jobs(problem: Problem, draws: int) -> Iterator[Any]:
         yield delayed(quietly)(unseen_rows, problem, third, draw)
         yield delayed(quietly)(stranger_rows, problem, third, draw)
         yield delayed(quietly)(one_unseen_rows, problem, order, draw)
+        yield delayed(quietly)(few_class_rows, problem, order, draw)
         if n >= 20:
             yield delayed(quietly)(printed_rows, problem, order, draw)
 
@@ -239,7 +259,7 @@ def mean_rows(rows: list[Row]) -> list[Row]:
     """Return the mean over draws of each data set."""
     groups = defaultdict(list)
     for row in rows:
-        groups[row["data"]].append(row)
+        groups[row["data"], row.get("classes")].append(row)
     return [
         {
             key: _mean([row[key] for row in group])
@@ -335,6 +355,9 @@ def tables(found: dict[str, list[Row]]) -> dict[str, list[Row]]:
         "Ten seen classes and one unseen name": plain_table(
             found.get("one_unseen_rows", []),
             {"seen, ours": ("seen, mean without the name",)},
+        ),
+        "Few classes of few samples, with names for all, half or none": plain_table(
+            found.get("few_class_rows", []), {}
         ),
         "Printed score of 15 seen and 5 unseen classes": plain_table(
             found.get("printed_rows", []), {}

@@ -322,7 +322,7 @@ def _is_decay(node: ast.expr, names: set[str]) -> bool:
 
 def measure_sizes() -> Iterator[Row]:
     """Yield the rows about numbers of lines."""
-    yield Row("lines of the library", count_lines(LIBRARY), 40_980)
+    yield Row("lines of the library", count_lines(LIBRARY), 39_300)
     for package, lines in sorted(count_package_lines().items()):
         yield Row(f"  {package}", lines, PACKAGE_LINES.get(package, PACKAGE_LINES["other"]))
     yield Row("lines of the laboratory", count_lines(LABORATORY), 16_500)
