@@ -123,8 +123,8 @@ def expect_distances(
     """
     xp, start = namespace(Z), 0
     penalties = xp.astype(place_like(penalties, Z), Z.dtype)
-    largest = float(xp.max(xp.sum(form.centers * form.centers, axis=1)))
-    least = epsilon(Z) * (largest or 1.0)
+    squares = namespace(form.centers).sum(form.centers * form.centers, axis=1)
+    least = epsilon(Z) * (float(namespace(squares).max(squares)) or 1.0)
     for scores in form.blocks(Z):
         block = Z[start : start + scores.shape[0], :]
         start += scores.shape[0]
