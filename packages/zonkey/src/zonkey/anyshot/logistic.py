@@ -21,7 +21,7 @@ from ..threads import multiply
 _PULL_OF_INTERCEPT = 10.0  # times that of a weight
 _UNIT = _PULL_OF_INTERCEPT**-0.5
 # Of the objective: a step that promises less is not taken; and the same with products in float64.
-_GAIN, _FINE_GAIN = 1e-8, 1e-14
+_GAIN, _FINE_GAIN = 1e-7, 1e-14
 _SUFFICIENT = 1e-4  # share of the promised gain that a step has to reach
 _ROUNDING = 1e-8  # of the objective: rounding decides on smaller gains
 _EQUAL = 1e-7  # of the objective: where values differ by less, the gradient decides
