@@ -54,7 +54,8 @@ class NoveltyMixin(ProbabilityMixin):
             as ``np.quantile(model.novelty(X_known), 0.95)``.
         """
         X = self._validate(X)
-        return namespace(X).concat(list(make_novelty(self.state_).finite_blocks(X)))
+        scorer = make_novelty(self.state_, self.scorer_.temperature or 1.0)
+        return namespace(X).concat(list(scorer.finite_blocks(X)))
 
     def most_informative(self, X: Any, n: int) -> np.ndarray:
         """Choose the samples whose labels would help most.
@@ -92,18 +93,18 @@ class NoveltyMixin(ProbabilityMixin):
         return np.array(chosen)
 
 
-def make_novelty(state: AnyShotState) -> Scorer:
+def make_novelty(state: AnyShotState, temperature: float) -> Scorer:
     """Return a scorer whose blocks are the novelty of each sample."""
-    scorer, middle = state.make_scorer(), find_middle(state)
-    centers, offsets, penalties = state.compare(scorer.labels)
+    labels, middle = state.find_candidates(), find_middle(state)
+    centers, offsets, penalties = state.compare(labels)
     form = LinearScores.from_distances(centers - middle).subtract(offsets)
 
     def compute(form: LinearScores, X: Array) -> Iterator[Array]:
         Z = state.prepare(X)
         away = Z - namespace(Z).astype(place_like(middle, Z), Z.dtype)
-        return expect_distances(form, away, penalties, scorer.temperature or 1.0)
+        return expect_distances(form, away, penalties, temperature)
 
-    return Scorer(scorer.labels, form, compute=compute)
+    return Scorer(labels, form, compute=compute)
 
 
 def find_middle(state: AnyShotState) -> Array:

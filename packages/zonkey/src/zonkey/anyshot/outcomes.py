@@ -32,9 +32,8 @@ class Outcome:
     new or old class is predicted: zero where that is wrong or the sample is of the other kind.
     """
 
-    margins: (
-        np.ndarray
-    )  # penalties at which samples go to a new class: best old less best new score
+    # Penalties at which samples go to a new class: best old score less best new one.
+    margins: np.ndarray
     of_new: np.ndarray
     of_old: np.ndarray
 

@@ -308,6 +308,7 @@ class ShotChoosing:
         """
         folds = [self._narrow(fold) for fold in folds]
         usual, before = self.judge(folds, worth)
+        usual_temperature = self._usual_temperature(folds)
         best, found = usual, Refinement(float("inf"), scale, scale)
         guesses: list[Any] = [None] * len(folds)
         for strength in STRENGTHS:
@@ -317,7 +318,7 @@ class ShotChoosing:
                 C, guess = fold.centers(worth), guesses[i]
                 W, b = guesses[i] = pull_to_centers(X, codes, weights, C, refinement, guess)
                 scores.append(linear_scores(fold.out.X, scale * W, scale * b))
-            surprise, T = self._best_temperature(folds, scores, *self._usual_temperature(folds))
+            surprise, T = self._best_temperature(folds, scores, *usual_temperature)
             surprise += _count_doublings(strength, STRENGTHS[0], _STRENGTH_SPREAD) / self.n_out
             if surprise < min(best, usual * (1 - _LEAST_GAIN)):
                 best, found = surprise, Refinement(strength, scale, scale * T / before)
