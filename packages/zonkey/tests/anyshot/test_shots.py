@@ -12,9 +12,10 @@ from zonkey import AnyShotClassifier
 from zonkey.anyshot.choosing import Choice, Point
 from zonkey.anyshot.posterior import even_lengths
 from zonkey.anyshot.shot_folds import Names
-from zonkey.anyshot.shots import ShotChoosing, usual_one_shot, usual_power
+from zonkey.anyshot.shots import ShotChoosing, usual_power
 from zonkey.anyshot.spaces import share_along
 from zonkey.anyshot.survey import KeptSamples
+from zonkey.anyshot.usual import usual_one_shot, usual_temperature
 
 WORLD = JointWorld(1, n_classes=5, d=7)
 COUNTS = np.array([6, 2, 1, 4, 5])
@@ -139,6 +140,29 @@ def test_usual_temperature_of_single_samples(n, d):
     wanted = 1.7 * length * math.sqrt(scatter / math.log(20))
     assert usual_one_shot(X) == pytest.approx(wanted)
     assert usual_one_shot(2 * X) == pytest.approx(4 * wanted)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize(("n", "d", "n_classes"), [(1, 30, 5), (7, 400, 300)])
+def test_usual_temperature_of_samples_and_names(n, d, n_classes, share):
+    of_samples = 0.09 * n**-0.2 * max(1, 10 / math.sqrt(d)) * 13 / 12
+    of_names = 0.16 * 0.3
+    wanted = of_samples ** (1 - share) * of_names**share
+    wanted *= math.sqrt(math.log(20) / math.log(max(20, n_classes)))
+    found, spread = usual_temperature(n, d, 12, n_classes, (share, 0.3))
+    assert found == pytest.approx(wanted)
+    assert spread == pytest.approx(0.5 * (1 - share) + 0.35 * share)
+
+
+def test_temperature_of_seen_and_unseen_names_follows_their_length():
+    world, rng = JointWorld(2, n_classes=12, d=60), np.random.default_rng(3)
+    rest, found = rng.normal(size=(12, 60)), []
+    rest *= np.linalg.norm(world.vectors) / np.linalg.norm(rest)
+    for length in (1.0, 0.5):  # of the part of the samples that names tell
+        X = (length * world.vectors + np.sqrt(1 - length**2) * rest)[:9]
+        model = joint({j: world.prototypes[j] for j in range(12)}).fit(X, np.arange(9))
+        found.append(model.temperature_)
+    assert found[1] < 0.5 * found[0]
 
 
 # Few and uneven samples.

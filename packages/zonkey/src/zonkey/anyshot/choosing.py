@@ -50,10 +50,13 @@ from .posterior import (
     held_out_weights,
     inverse_without,
     left_out_weights,
+    placed_scale,
     posterior_centers,
     worth_of_prior,
 )
 from .refining import USUAL_TEMPERATURE, Refinement
+from .spaces import measure_names
+from .usual import usual_temperature
 
 POWERS = (0.5, 1.0)
 SHRINKAGES = (0.25, 1.0, 4.0, 16.0)
@@ -579,11 +582,25 @@ class Choosing:
                 places = np.searchsorted(fold.held, codes[:n_new]), len(fold.held) + truth
                 own = weight * self._balance_weights(fold.new), (1 - weight) * shares
                 folds["all"].append(thin_samples(both, np.concatenate(places), np.concatenate(own)))
-        usual = USUAL_TEMPERATURE * self._length(point)
+        usual = self._usual_temperature(point, worth)
         scored = np.unique(np.concatenate([np.arange(0), *(fold.rows for fold in self.folds)]))
         n = float(data.weights[scored].sum())
         found = {name: likely_temperature(parts, usual, n)[0] for name, parts in folds.items()}
         return Temperatures(**found)
+
+    def _usual_temperature(self, point: Point, worth: float) -> float:
+        """Return the usual temperature; names that share the space of samples tell more."""
+        view, data, squared = self._view(point), self.data, self._length(point)
+        if view.placed is None:
+            return USUAL_TEMPERATURE * squared
+        names = view.placed[: data.n_train, :]
+        names = placed_scale(view.means, names, np.zeros(data.n_train, bool)) * names
+        share, length = measure_names(view.means, names, view.counts, squared)
+        n = float(np.median(view.counts))
+        sizes = n, data.X.shape[1], len(data.codes), len(data.classes) + data.n_unseen
+        of_names, of_samples = (usual_temperature(*sizes, (part, length))[0] for part in (share, 0))
+        # Scores grow with the lengths of centers, which are of names and of samples.
+        return squared * max(of_names, of_samples * n / (n + worth))
 
 
 def _scores(X: Array, centers: Array) -> Array:

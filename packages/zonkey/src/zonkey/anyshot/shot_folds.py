@@ -19,7 +19,7 @@ from .posterior import (
     slope,
 )
 from .refining import mean_square, spread_rows
-from .spaces import share_along
+from .spaces import measure_names
 
 _MOST_FOLDS, _FEW = 5, 3
 _MANY = 20  # samples per class, from which on three folds will do
@@ -94,17 +94,11 @@ class LearnedFold:
 
     @cached_property
     def names(self) -> tuple[float, float]:
-        """How surely class means lie along their names, and how long these are.
-
-        The first is a share from 0 to 1; the length is that of priors relative to samples.
-        """
+        """How surely class means lie along their names, and how long these are."""
         parts = self.sums / self.counts[:, None], self.prior, self.counts
         described = to_numpy(self.described) > 0
         means, prior, counts = (to_numpy(part)[described] for part in parts)
-        squares = float(np.mean(np.sum(prior**2, axis=1))) if len(prior) else 0.0
-        if not squares > 0:
-            return 0.0, 0.0
-        return share_along(means, prior, counts), (squares / mean_square(self.out.X)) ** 0.5
+        return measure_names(means, prior, counts, mean_square(self.out.X))
 
     def narrow(self, classes: np.ndarray) -> LearnedFold:
         """Return the fold of some classes alone."""

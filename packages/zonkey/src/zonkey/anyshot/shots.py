@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace, place_like, sums_by_code, take_rows, to_numpy
+from ..arrays import Array, namespace, place_like, sums_by_code, take_rows
 from ..hold_out import rank_distinct
 from .choosing import JOINT_START, POWERS, Choice, Temperatures
 from .outcomes import likely_temperature
@@ -30,6 +30,7 @@ from .refining import (
 )
 from .shot_folds import LabeledRows, LearnedFold, Names, ShotFold, shot_folds
 from .survey import KeptSamples
+from .usual import NAMES_TEMPERATURE, competition, usual_one_shot, usual_temperature
 
 SHRINKAGES = (256.0, 16.0, 4.0, 1.0, 0.25)
 WORTHS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -37,20 +38,15 @@ WORTHS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 STRENGTHS = (1e-2, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
 
 # Usual values and how many doublings from them are as common as a standard deviation.
-# Temperatures are of samples of unit length and 20 classes: of one sample per class, and in joint
-# spaces relative to the length of names among the samples.
-_TEMPERATURE, _FALL, _TEMPERATURE_SPREAD, _USUAL_CLASSES = 0.09, 0.2, 0.5, 20
-_NAMES_TEMPERATURE, _NAMES_SPREAD, _NAMES_ALONE_SPREAD = 0.16, 0.35, 0.25
+_NAMES_ALONE_SPREAD = 0.25  # of temperatures
 _SHRINKAGE, _SHRINKAGE_SPREAD = 16.0, 3.0
 _JOINT_WORTH, _OTHER_WORTH, _WORTH_SPREAD = 16.0, 1.0, 1.5
 _STRENGTH_SPREAD = 4.0  # from the strongest pull
 _COST_OF_POWER = 1.0  # for the power that the samples do not suggest, in log-likelihood
 # With one sample per class: share of the variance between classes over how far their means lie
-# along their names (0.8 to 0.95 in five joint spaces), and temperatures with and without names.
-_BETWEEN, _LEAST_ERROR, _MOST_WORTH, _LEAST_LENGTH = 0.9, 0.02, 20.0, 0.05
+# along their names (0.8 to 0.95 in five joint spaces).
+_BETWEEN, _LEAST_ERROR, _MOST_WORTH = 0.9, 0.02, 20.0
 _NAMES_WORTH, _NO_SAMPLE_TEMPERATURE, _COSINE_TEMPERATURE = 16.0, 0.045, 0.039
-_ONE_SHOT_TEMPERATURE = 1.7
-_SCATTER, _PAIRS = 0.1, 3.0  # usual scatter of products, and how many products tell as much
 _LONG_TAILS = 1.0  # excess kurtosis, above which a power of 0.5 is usual
 
 _MOST_PER_CLASS, _MOST_CLASSES, _MOST_SCORED = 100, 200, 1000
@@ -172,7 +168,7 @@ class ShotChoosing:
         worth = (1 - between) / max(between - length**2, _LEAST_ERROR)
         # Errors of names confuse classes less than those of single samples of the same size.
         worth = min(worth * (1 + (1 - length) ** 2), _MOST_WORTH)
-        usual = _NAMES_TEMPERATURE * length * squared * self._competition
+        usual = NAMES_TEMPERATURE * length * squared * competition(self.n_classes)
         scores = [center_scores(learned.out.X, learned.prior)]
         T = self._best_temperature([learned], scores, usual, _NAMES_ALONE_SPREAD)[1]
         # Scores grow with the lengths of centers, which are of names and one sample.
@@ -248,22 +244,13 @@ class ShotChoosing:
     def _usual_temperature(self, folds: list[LearnedFold]) -> tuple[float, float]:
         """Return the usual temperature, and how many doublings from it are common."""
         n = float(np.median(np.bincount(self.codes, self.weights)))
-        # Products of two samples scatter by at least 1 / sqrt(d), and scores with them.
-        scatter = max(_SCATTER, folds[0].out.X.shape[1] ** -0.5)
-        usual, spread = _TEMPERATURE / n**_FALL * scatter / _SCATTER, _TEMPERATURE_SPREAD
-        usual *= 1 + 1 / len(self.codes)  # the mean of all samples is uncertain, too
+        share = length = 0.0
         if self.names.placed is not None:
             share, length = np.mean([fold.names for fold in folds], axis=0).tolist()
             share *= float(np.mean(self.names.is_described))
-            usual *= (_NAMES_TEMPERATURE * max(length, _LEAST_LENGTH) / usual) ** share
-            spread += share * (_NAMES_SPREAD - spread)
-        return usual * self._competition * mean_square(folds[0].out.X), spread
-
-    @property
-    def _competition(self) -> float:
-        """Factor of temperatures: the best of very many wrong scores is higher."""
-        most = max(_USUAL_CLASSES, self.n_classes)
-        return float(np.log(_USUAL_CLASSES) / np.log(most)) ** 0.5
+        X, names = folds[0].out.X, (share, length)
+        usual, spread = usual_temperature(n, X.shape[1], len(self.codes), self.n_classes, names)
+        return usual * mean_square(X), spread
 
     def _learn(self, way: Way) -> list[LearnedFold]:
         """Return all folds under a preprocessing, which never saw the samples left out."""
@@ -337,21 +324,6 @@ class ShotChoosing:
         # Some sample must stay to be left out.
         order = order[np.argsort(~np.isin(order, fold.out.codes), kind="stable")]
         return fold.narrow(np.sort(order[: max(2, most)]))
-
-
-def usual_one_shot(X: Array) -> float:
-    """Return the usual temperature of one sample per class, which are the rows of X.
-
-    It is relative to how far products of two samples scatter, and lower for more classes.
-    """
-    xp, n, length = namespace(X), X.shape[0], mean_square(X)
-    G = to_numpy(xp.astype(X @ X.T, xp.float64)) / length
-    scatter = float(np.std(G[~np.eye(n, dtype=bool)])) if n > 1 else 0.0
-    # Samples are centered: their products are tied to each other, those of two completely.
-    free = max(0.0, n * (n - 3) / 2)
-    usual = max(_SCATTER**2, 1 / X.shape[1])  # in all directions alike, it is 1 / d
-    scatter = ((free * scatter**2 + _PAIRS * usual) / (free + _PAIRS)) ** 0.5
-    return float(_ONE_SHOT_TEMPERATURE * scatter * length / np.log(max(_USUAL_CLASSES, n)) ** 0.5)
 
 
 def usual_power(X: Array) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import namespace, place_like, sums_by_code, to_numpy
+from ..arrays import Array, namespace, place_like, sums_by_code, to_numpy
 from ..prototypes import Prototypes
 from .survey import KeptSamples
 
@@ -83,6 +83,21 @@ def share_along(M: np.ndarray, Y: np.ndarray, n: np.ndarray) -> float:
     error = np.std(others) / len(own) ** 0.5
     gain = max(0.0, float(own.mean() - others.mean()))
     return min(1.0, gain / (_SIGNIFICANT * error)) ** 2 if error > 0 else float(gain > 0)
+
+
+def measure_names(
+    means: Array, prior: Array, counts: np.ndarray, squared: float
+) -> tuple[float, float]:
+    """Return how surely class means lie along their names, and how long these are.
+
+    The first is a share from 0 to 1; the length is that of priors relative to samples, whose mean
+    square is `squared`.
+    """
+    M, P = (to_numpy(part).astype(np.float64) for part in (means, prior))
+    squares = float(np.mean(np.sum(P**2, axis=1))) if len(P) else 0.0
+    if not squares > 0:
+        return 0.0, 0.0
+    return share_along(M, P, counts), (squares / squared) ** 0.5
 
 
 def _normalize(A: np.ndarray) -> np.ndarray:
