@@ -11,7 +11,7 @@ import numpy as np
 
 import zonkey
 from recording import save, save_markdown, show
-from zonkey.anyshot.choosing import preprocessing
+from zonkey.anyshot.choice import preprocessing
 
 SIZES = ((100, 512), (1_000, 2_048), (5_000, 2_048))
 

@@ -21,7 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from cluster_simulation import Cluster, Pass, simulated
 from recording import save, save_page, show
-from zonkey.anyshot.choosing import POWERS, preprocessing
+from zonkey.anyshot.choice import preprocessing
+from zonkey.anyshot.choosing import POWERS
 from zonkey.anyshot.evidence import Evidence, Regression
 from zonkey.anyshot.survey import Survey
 from zonkey.bpl.kernels import PrototypeKernel

@@ -1,7 +1,7 @@
 """Classes of zonkey that files may hold: the entry point `zonkey.models` of this distribution."""
 
 from .anyshot.adapting import Adapted, Reserve
-from .anyshot.choosing import Choice, Point, Temperatures
+from .anyshot.choice import Choice, Point, Temperatures
 from .anyshot.classifier import AnyShotClassifier
 from .anyshot.evidence import Evidence, Regression
 from .anyshot.refining import Refined, Refinement

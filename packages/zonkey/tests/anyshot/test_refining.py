@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 import zonkey
 from zonkey import AnyShotClassifier, Chunks, to_onnx
 from zonkey.anyshot.adapting import _keep_confidence
-from zonkey.anyshot.choosing import preprocessing
+from zonkey.anyshot.choice import preprocessing
 from zonkey.anyshot.refining import Refined, Refinement
 
 WORLD = JointWorld(1, n_classes=6, d=9)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from reference_posterior import left_out, ridge_matrix, score
 
 from zonkey import AnyShotClassifier
-from zonkey.anyshot.choosing import Choice, Point
+from zonkey.anyshot.choice import Choice, Point
 from zonkey.anyshot.posterior import even_lengths
 from zonkey.anyshot.shot_folds import Names
 from zonkey.anyshot.shots import ShotChoosing, usual_power

@@ -18,7 +18,8 @@ from ..preprocessing import FeatureNormalizer
 from ..prototypes import Prototypes
 from ..streaming.reduce import Pass
 from .adapting import Reserve
-from .choosing import POWERS, Choice, Choosing, learn_kernel, steps_of
+from .choice import Choice, learn_kernel, steps_of
+from .choosing import POWERS, Choosing
 from .evidence import Evidence, Regression
 from .held_out import FEWEST_CLASSES, TrainingData
 from .refining import mean_square

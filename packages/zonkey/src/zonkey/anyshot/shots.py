@@ -18,7 +18,8 @@ import numpy as np
 
 from ..arrays import Array, namespace, place_like, sums_by_code, take_rows
 from ..hold_out import rank_distinct
-from .choosing import JOINT_START, POWERS, Choice, Temperatures
+from .choice import JOINT_START, Choice, Temperatures
+from .choosing import POWERS
 from .outcomes import likely_temperature
 from .preparing import Preparing
 from .refining import (

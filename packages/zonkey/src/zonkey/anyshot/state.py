@@ -17,7 +17,7 @@ from ..persistence.checks import require_finite, require_number, require_shape, 
 from ..prototypes import Prototypes
 from ..streaming.reduce import ClassSums
 from .adapting import Adapted, Adapting, Reserve
-from .choosing import Choice
+from .choice import Choice
 from .evidence import (
     Evidence,
     Placed,

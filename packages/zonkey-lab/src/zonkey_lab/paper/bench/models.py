@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from zonkey.anyshot.choosing import preprocessing, prototype_transformer
+from zonkey.anyshot.choice import preprocessing, prototype_transformer
 from zonkey.anyshot.classifier import AnyShotClassifier
 from zonkey.bpl.few_shot import FewShotClassifier
 from zonkey.bpl.nearest_support import NearestSupport
