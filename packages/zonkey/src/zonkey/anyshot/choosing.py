@@ -347,7 +347,7 @@ class Choosing:
         """Return the scores of "rows" of a fold among the classes that are learned from."""
         if len(fold.held) and int(fold.held.max()) < self.data.n_train:
             G = inverse_without(G, place_like(fold.held, G), weights)
-        prior = view.predict(left_out_weights(G), fold, np.arange(self.data.n_train))
+        prior = view.predict_left_out(left_out_weights(G), fold)
         counts = self.data.place(view.counts)
         centers = posterior_centers(prior, counts[:, None] * view.means, counts, worth)
         scores = _scores(view.take(fold, "rows"), centers)

@@ -17,7 +17,13 @@ from ..config import rows_per_block
 from ..persistence.checks import require_labels, require_number, require_shape, require_that
 from ..prototypes import Prototypes
 from ..streaming.priorities import row_priorities
-from .posterior import placed_scale, posterior_centers, ridge_inverse, slope
+from .posterior import (
+    own_shares,
+    placed_scale,
+    posterior_centers,
+    ridge_inverse,
+    slope,
+)
 from .ridges import ExactRidge, LandmarkRidge, Ridge
 
 
@@ -123,6 +129,10 @@ class Evidence:
         counts = place_like(self.counts[self.is_anchor], self.sums)
         return self.take_anchors(self.sums) / counts[:, None]
 
+    def own_shares(self) -> np.ndarray:
+        """Return the shares of the means of anchors in their own priors (`own_shares`)."""
+        return own_shares(self.anchor_means(), self.counts[self.is_anchor])
+
     def variance(self, rows: np.ndarray) -> float:
         """Return the variance of samples within some classes, NaN if none has two samples."""
         n, xp = self.counts[rows], namespace(self.sums)
@@ -217,7 +227,11 @@ class Regression:
         rest = evidence.is_described & ~evidence.is_anchor
         means = evidence.anchor_means()
         # Foreign classes are never candidates, so their priors are not computed.
-        parts = [xp.zeros_like(means) if evidence.is_transferred else ridge.left_out(means)]
+        parts = [xp.zeros_like(means)]
+        if not evidence.is_transferred:
+            reach = ridge.left_out(xp.ones_like(means[:, :1]))
+            own = place_like(evidence.own_shares(), means)[:, None] * means
+            parts = [ridge.left_out(means) + reach * own]
         if rest.any():
             Y = self.prototypes.subset(evidence.labels[rest]).matrix
             parts.append(self.predict(Y, evidence, ridge))

@@ -130,8 +130,8 @@ class ShotChoosing:
             surprise, _ = self.judge(self._learn(way), worth)
             found[way, worth] = surprise + self._surprise_of(way, worth)
         way, worth = min(found, key=lambda key: found[key])
-        if worth > 0:
-            worths = np.array([each for each in self._worths() if each > 0])
+        worths = np.array([each for each in self._worths() if each > 0])
+        if worth > 0 and len(worths) > 1:
             worth = self._average(worths, np.array([found[way, each] for each in worths]))
         folds = self._learn(way)
         scale = self.judge(folds, worth)[1]
@@ -140,7 +140,8 @@ class ShotChoosing:
     def _average(self, values: np.ndarray, surprises: np.ndarray) -> float:
         """Return the mean doubling of values under their posterior: few samples favor several."""
         shares = softmax(-self.n_out * surprises)
-        return round_digits(float(2 ** (shares @ np.log2(values))))
+        # Two decimals: the others are rounding errors of float32, not information.
+        return round_digits(2 ** round(float(shares @ np.log2(values)), 2))
 
     def _choose_without_folds(self) -> Choice:
         """Choose with one sample per class, where the usual values decide.

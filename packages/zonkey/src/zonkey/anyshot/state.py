@@ -156,6 +156,24 @@ class AnyShotState:
         placed = self.place_prototypes()
         return class_priors(self.evidence, self.regression, placed, judge=self._judges)
 
+    def weigh_left_out(self, ridge: Ridge, label: Any) -> np.ndarray:
+        """Return the weights of the means of anchors in the prior of one of them."""
+        i = int(np.flatnonzero(self.evidence.anchors == label)[0])
+        weights = to_numpy(ridge.weigh_left_out(i)).copy()
+        weights[i] = weights.sum() * self._missed().own_shares()[i]
+        return self.trust * weights
+
+    def find_own_part(self, label: Any) -> np.ndarray:
+        """Return what an anchor adds to its prior, for a reach of 1 (`own_shares`)."""
+        rest = self._missed()
+        i = int(np.flatnonzero(rest.anchors == label)[0])
+        return rest.own_shares()[i] * to_numpy(rest.anchor_means())[i]
+
+    def _missed(self) -> Evidence:
+        """Return evidence of what the regression learns: what placed prototypes miss."""
+        placed = self.place_prototypes()
+        return self.evidence if placed is None else placed.subtract_from(self.evidence)
+
     def place_prototypes(self) -> Placed | None:
         """Return the prototypes of all classes among the samples; None in separate spaces."""
         if self.shift is None or self.regression is None:
