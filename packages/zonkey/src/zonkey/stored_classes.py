@@ -4,6 +4,7 @@ from .anyshot.adapting import Adapted, Reserve
 from .anyshot.choice import Choice, Point, Temperatures
 from .anyshot.classifier import AnyShotClassifier
 from .anyshot.evidence import Evidence, Regression
+from .anyshot.priors import ClassValues
 from .anyshot.refining import Refined, Refinement
 from .anyshot.state import AnyShotState, FitSettings
 from .bpl.few_shot import FewShotClassifier
@@ -24,6 +25,7 @@ CLASSES: dict[str, type] = {
         AnyShotClassifier,
         AnyShotState,
         Choice,
+        ClassValues,
         Evidence,
         FeatureNormalizer,
         FewShotClassifier,

@@ -27,12 +27,13 @@ from ..threads import multiply
 from .fitted import FittedMixin
 from .fitting import fit_names, fit_state, freeze_candidates
 from .novelty import NoveltyMixin
+from .priors import PriorsMixin, restore_values, store_values
 from .sources import read_more
 from .state import BY_SHOTS, AnyShotState, Shots
 
 
 class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
-    AnyLibraryMixin, FittedMixin, SemanticMixin, NoveltyMixin, BaseEstimator
+    AnyLibraryMixin, FittedMixin, SemanticMixin, PriorsMixin, NoveltyMixin, BaseEstimator
 ):
     """Zero-shot, few-shot and many-shot classification by one posterior per class.
 
@@ -97,6 +98,12 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         [0, 1]. May be set after `fit`, like `reject_label`.
     reject_label : label, default=None
         Label of rejected samples. None: "unknown" for text labels, -1 for numbers.
+    priors : mapping, array-like of shape (n_candidates,), "uniform" or None, default=None
+        Shares of the candidates among the samples to classify, above 0 with sum 1: by label, where
+        those that are not named share the rest evenly, or in the order of `classes_`. Probabilities
+        and predictions follow Bayes' rule. Classes that are added later are as frequent as others
+        on average. None and "uniform" take all as equally frequent; `adapt` estimates shares
+        unless they are given. See `with_priors`.
     adapt_temperature : float or "auto", default="auto"
         Positive divisor of the scores of unlabeled samples in `adapt`. "auto" chooses this number
         and the next on tasks that are simulated with training classes.
@@ -142,6 +149,8 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         Temperature for the candidates.
     is_transductive_ : bool
         Whether unlabeled samples took part (`adapt`).
+    priors_ : ndarray of shape (n_candidates,)
+        Shares of the candidates that probabilities assume.
     n_features_in_ : int
         Number of features.
 
@@ -224,6 +233,7 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         temperature: Any = "auto",
         reject_below: float | None = None,
         reject_label: Any = None,
+        priors: Any = None,
         adapt_temperature: Any = "auto",
         adapt_weight: Any = "auto",
         transfer: bool = False,
@@ -244,6 +254,7 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         self.temperature = temperature
         self.reject_below = reject_below
         self.reject_label = reject_label
+        self.priors = priors
         self.adapt_temperature = adapt_temperature
         self.adapt_weight = adapt_weight
         self.transfer = transfer
@@ -486,7 +497,9 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Make one state of the attributes of older files."""
-        found = parts["state"]
+        found, given = parts["state"], parts["parameters"]
+        if "priors" in given:
+            given["priors"] = restore_values(given["priors"])
         if "_evidence" not in found:
             return parts
         state = AnyShotState.from_schema_1(found, parts["parameters"]["worth"])
@@ -506,6 +519,10 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         require_number("temperature_", self.temperature_, np.finfo(float).tiny)
         form: Any = self.scorer_.form
         require_that(np.isfinite(form.constants).all(), "Centers must be finite.")
+
+    def __zonkey_parameters__(self) -> dict[str, Any]:
+        """Return the parameters in forms that a file holds."""
+        return {**super().__zonkey_parameters__(), "priors": store_values(self.priors)}
 
     def __zonkey_learned__(self) -> Learned:
         state, evidence = self.state_, self.state_.evidence

@@ -22,6 +22,7 @@ from .choice import Choice, learn_kernel, steps_of
 from .choosing import POWERS, Choosing
 from .evidence import Evidence, Regression
 from .held_out import FEWEST_CLASSES, TrainingData
+from .priors import read_priors
 from .refining import mean_square
 from .shot_folds import Names
 from .shots import ShotChoosing, choose_for_names, select_classes
@@ -57,6 +58,7 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     source = open_source(model, X, y, sample_weight, seed, powers)
     given = _match_labels(given, source.used)
     candidates = _check_candidates(model, given, source.used)
+    priors = read_priors(model.priors, candidates)
     others = _validation(checked, source.like, given, source.labels, seed)
     compares = not model.transfer and model.kernel != "precomputed"
     space = model.space if compares else "separate"
@@ -82,6 +84,7 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
         targets=freeze_candidates(model.candidates),
         settings=_freeze_settings(model, seed),
         shift=shift,
+        priors=priors,
     )
     state = replace(state, evidence=_gather_evidence(model, source, given, state.fitted_steps))
     state = replace(state, reserve=_reserve_samples(model, state, source, others))
@@ -173,7 +176,7 @@ def fit_names(model: Any, X: Any) -> AnyShotState:
         settings=_freeze_settings(model, seed),
         shift=shift,
     )
-    return state.learn()
+    return replace(state, priors=read_priors(model.priors, state.find_candidates())).learn()
 
 
 def _check_all_parameters(model: Any) -> None:

@@ -42,6 +42,8 @@ _LEAST_WORTH = 1e-6
 _MANY = 1500  # classes, from which on one inverse is taken instead of a decomposition
 _SAFE_RIDGE = 1e-3  # below it, rounding may make the kernel indefinite
 _TEMPERATURES = tuple(2.0**i for i in range(-6, 3))
+SHARE_SMOOTHING = 20.0  # samples added to each class before shares are taken
+_MOST_STEPS, _EXACT = 200, 1e-6  # of estimated shares; how much they may still change
 
 
 class KernelRidge:
@@ -251,6 +253,7 @@ def soft_shots(
     smoothing: float,
     n_steps: int,
     shift: bool = False,
+    fixed: Array | None = None,
 ) -> SoftShots:
     """Let unlabeled samples move the centers, by steps of expectation maximization.
 
@@ -279,11 +282,13 @@ def soft_shots(
         Whether the centers that anchor others first move together, so that their mean under the
         responsibilities is that of the samples: the difference between these samples and the
         training samples is mostly the same in all classes.
+    fixed : array of shape (k,), default=None
+        Known proportions, which are not estimated.
     """
     xp = namespace(X)
     start, mean, n = centers, xp.mean(X, axis=0), X.shape[0]
     known = n / (n + xp.mean(worth))  # of the common vector, whose prior is zero
-    shares = xp.full_like(worth, 1 / worth.shape[0])
+    shares = xp.full_like(worth, 1 / worth.shape[0]) if fixed is None else fixed
     for _ in range(n_steps):
         scores = class_scores(X, centers, offsets)
         scores /= temperature
@@ -293,8 +298,34 @@ def soft_shots(
         gained = weight * found
         anchor = start + (known * (mean - found @ start / n))[None, :] if shift else start
         centers = (worth[:, None] * anchor + weight * (r.T @ X)) / (worth + gained)[:, None]
-        shares = (found + smoothing) / (X.shape[0] + smoothing * worth.shape[0])
+        shares = smooth_shares(found, smoothing) if fixed is None else fixed
     return SoftShots(centers, shares)
+
+
+def smooth_shares(found: Array, smoothing: float) -> Array:
+    """Return the shares of classes with these numbers of samples, after some more of each."""
+    more = found + smoothing
+    return more / namespace(more).sum(more)
+
+
+def likely_shares(logits: np.ndarray, groups: np.ndarray, smoothing: float) -> np.ndarray:
+    """Return the most likely shares of classes among samples, by expectation maximization.
+
+    `logits` are those of even shares, one row per sample. Classes of a group have the same share;
+    `smoothing` samples per group are added, evenly to all classes.
+    """
+    smoothing *= (groups.max() + 1) / len(groups)
+    P = np.exp(logits - logits.max(axis=1, keepdims=True))
+    P /= P.sum(axis=1, keepdims=True)
+    sizes = np.bincount(groups)
+    shares = np.full(P.shape[1], 1 / P.shape[1])
+    for _ in range(_MOST_STEPS):
+        found = shares * (P.T @ (1 / (P @ shares)))
+        evened = (np.bincount(groups, found) / sizes)[groups]
+        before, shares = shares, smooth_shares(evened, smoothing)
+        if np.abs(shares - before).sum() < _EXACT:
+            break
+    return shares
 
 
 def class_scores(X: Array, centers: Array, offsets: Array) -> Array:

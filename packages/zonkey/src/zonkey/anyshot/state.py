@@ -27,6 +27,7 @@ from .evidence import (
     common_shift,
 )
 from .posterior import even_lengths, left_out_worth
+from .priors import ClassValues
 from .refining import Refined, spread_rows
 from .ridges import Ridge
 from .shot_folds import Names
@@ -79,11 +80,12 @@ class AnyShotState:
     # Centers after logistic regression, for candidates that all have samples; None if parameters
     # were chosen for classes without samples.
     refined: Refined | None = None
+    priors: ClassValues | None = None  # shares of classes relative to even ones; None: not given
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Fill in what older files do not have."""
-        return {"shift": None, "refined": None, **parts}
+        return {"shift": None, "refined": None, "priors": None, **parts}
 
     @classmethod
     def from_schema_1(cls, found: dict[str, Any], worth: Any) -> Self:
@@ -236,17 +238,33 @@ class AnyShotState:
     def compare(self, labels: np.ndarray) -> tuple[Array, Array, Array]:
         """Return the centers of some classes, and what is subtracted from their scores.
 
-        These are offsets, which the refinement has learned, and penalties.
+        These are offsets, which the refinement has learned, and penalties, less what shares of
+        classes add.
         """
         rows = np.searchsorted(self.evidence.labels, labels)
         centers = start = take_rows(self.centers, rows)
         penalties = place_like(self._penalties_of(rows), centers)
         offsets = namespace(centers).zeros_like(centers[:, 0])
         if self.adapted is not None:
-            centers, penalties = self.adapted.apply(labels, centers, penalties)
+            adapted = self.adapted if self.priors is None else self.adapted.drop_bonus()
+            centers, penalties = adapted.apply(labels, centers, penalties)
+        if self.priors is not None:
+            bonus = self._temperature_of(rows) * np.log(self.ratios_of(labels))
+            penalties = penalties - place_like(bonus, penalties)
         if self.refined is not None and self.refined.covers(labels):
             centers, offsets = self.refined.apply(labels, start, (centers, offsets))
         return centers, offsets, penalties
+
+    def ratios_of(self, labels: np.ndarray) -> np.ndarray:
+        """Return the shares of classes relative to even ones, of a mean of 1."""
+        ratios = np.ones(len(labels))
+        if self.priors is not None:
+            ratios = self.priors.of(labels)
+        elif self.adapted is not None and self.adapted.bonus is not None:
+            rows = np.searchsorted(self.evidence.labels, labels)
+            bonus = ClassValues(self.adapted.labels, np.exp(to_numpy(self.adapted.bonus)))
+            ratios = bonus.of(labels) ** (1 / self._temperature_of(rows))
+        return ratios / ratios.mean()
 
     def _penalties_of(self, rows: np.ndarray) -> np.ndarray:
         """Return what is subtracted from the scores of some classes, of which some are unseen."""
@@ -429,7 +447,8 @@ class AnyShotState:
 
     def adapt(self, X: Array) -> Self:
         """Return the state that has learned from unlabeled samples, which are preprocessed."""
-        rows = np.searchsorted(self.evidence.labels, self.find_candidates())
+        labels = self.find_candidates()
+        rows = np.searchsorted(self.evidence.labels, labels)
         settings, reserve, ridge = self.settings, self.reserve, None
         if reserve is not None:  # only tasks that are simulated with the reserve need the rest
             reserve = reserve.read()
@@ -446,6 +465,7 @@ class AnyShotState:
             placed=self.place_prototypes(),
             trust=self.trust,
             temperature=self._temperature_of(rows),
+            shares=None if self.priors is None else self.ratios_of(labels) / len(rows),
         )
         adapted = adapting.run(
             place_like(X, self.evidence.sums),

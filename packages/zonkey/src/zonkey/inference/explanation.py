@@ -65,8 +65,8 @@ class Explanation:
     ``classes``
         The best classes: score, margin (how far it is below the winner), probability (None if the
         model has none), number of labeled samples (None if the model does not keep it), and the
-        penalty that was subtracted from the score. After `adapt`, the penalty includes the bonus
-        of frequent classes. ``kind`` is "seen", "unseen" or "novel".
+        penalty that was subtracted from the score, less what the share of the class adds
+        (`priors`, or shares that `adapt` has estimated). ``kind`` is "seen", "unseen" or "novel".
     ``seen_classes``
         Contributions of classes with samples to the winner's score. In `AnyShotClassifier`, the
         center c of a class is a weighted sum of class means: c = sum_j a_j m_j. The weights come
