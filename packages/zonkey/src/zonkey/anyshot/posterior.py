@@ -322,7 +322,7 @@ def likely_shares(logits: np.ndarray, groups: np.ndarray, smoothing: float) -> n
     for _ in range(_MOST_STEPS):
         found = shares * (P.T @ (1 / (P @ shares)))
         evened = (np.bincount(groups, found) / sizes)[groups]
-        before, shares = shares, smooth_shares(evened, smoothing)
+        before, shares = shares, np.asarray(smooth_shares(evened, smoothing))
         if np.abs(shares - before).sum() < _EXACT:
             break
     return shares

@@ -20,6 +20,7 @@ from .progress import show_progress
 _TERMS = {
     "hit@": "hit@k: the class is among the k best.",
     "ECE": "ECE: mean gap between probability and accuracy.",
+    "AURC": "AURC: share of wrong answers, mean over all shares of samples that are answered.",
     "AUROC": "AUROC: how often a stranger is more novel than a sample of the classes.",
     "rejected at": "rejected at 95 % of strangers: samples of the classes that a threshold of the "
     "novelty rejects with 95 % of the strangers; less is better.",
