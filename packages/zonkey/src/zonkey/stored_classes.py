@@ -4,6 +4,7 @@ from .anyshot.adapting import Adapted, Reserve
 from .anyshot.choice import Choice, Point, Temperatures
 from .anyshot.classifier import AnyShotClassifier
 from .anyshot.evidence import Evidence, Regression
+from .anyshot.left_out import LeftOut
 from .anyshot.priors import ClassValues
 from .anyshot.refining import Refined, Refinement
 from .anyshot.state import AnyShotState, FitSettings
@@ -14,6 +15,7 @@ from .bpl.zero_shot import ZeroShotClassifier
 from .encoders.image_encoder import ImageEncoder
 from .encoders.text_encoder import TextEncoder
 from .inference.scorer import LinearScores, Rejection, Scorer
+from .metrics import PrecisionThreshold
 from .preprocessing import FeatureNormalizer, WithinClassWhitener
 from .prototypes import Prototypes
 
@@ -31,9 +33,11 @@ CLASSES: dict[str, type] = {
         FewShotClassifier,
         FitSettings,
         ImageEncoder,
+        LeftOut,
         LinearScores,
         NearestSupport,
         Point,
+        PrecisionThreshold,
         Prototypes,
         PrototypeKernel,
         Refined,

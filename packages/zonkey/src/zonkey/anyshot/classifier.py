@@ -30,10 +30,17 @@ from .novelty import NoveltyMixin
 from .priors import PriorsMixin, restore_values, store_values
 from .sources import read_more
 from .state import BY_SHOTS, AnyShotState, Shots
+from .unsure import UnsureMixin
 
 
 class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
-    AnyLibraryMixin, FittedMixin, SemanticMixin, PriorsMixin, NoveltyMixin, BaseEstimator
+    AnyLibraryMixin,
+    FittedMixin,
+    SemanticMixin,
+    PriorsMixin,
+    UnsureMixin,
+    NoveltyMixin,
+    BaseEstimator,
 ):
     """Zero-shot, few-shot and many-shot classification by one posterior per class.
 
@@ -95,7 +102,7 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         held-out classes and samples, and depends on the number of samples of the candidates.
     reject_below : float, default=None
         `predict` returns `reject_label` if the highest probability is below this number in
-        [0, 1]. May be set after `fit`, like `reject_label`.
+        [0, 1]. May be set after `fit`, like `reject_label`. `with_precision` chooses it.
     reject_label : label, default=None
         Label of rejected samples. None: "unknown" for text labels, -1 for numbers.
     priors : mapping, array-like of shape (n_candidates,), "uniform" or None, default=None
@@ -149,6 +156,8 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         Temperature for the candidates.
     is_transductive_ : bool
         Whether unlabeled samples took part (`adapt`).
+    precision_ : PrecisionThreshold or None
+        How `with_precision` has chosen `reject_below`.
     priors_ : ndarray of shape (n_candidates,)
         Shares of the candidates that probabilities assume.
     n_features_in_ : int

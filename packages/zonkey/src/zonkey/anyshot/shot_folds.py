@@ -62,17 +62,21 @@ def shot_folds(codes: np.ndarray, rank: np.ndarray, n_classes: int, seed: int) -
 
 @dataclass(frozen=True, eq=False)
 class LabeledRows:
-    """Preprocessed samples, the positions of their classes, and their weights."""
+    """Preprocessed samples, the positions of their classes, and their weights.
+
+    `sizes` are how many samples each stands for, `weights` what it counts in choices.
+    """
 
     X: Array
     codes: np.ndarray
     weights: np.ndarray
+    sizes: np.ndarray
 
     def narrow(self, classes: np.ndarray) -> LabeledRows:
         """Return those of some classes, which are numbered anew."""
         rows = np.flatnonzero(np.isin(self.codes, classes))
         codes = np.searchsorted(classes, self.codes[rows])
-        return LabeledRows(take_rows(self.X, rows), codes, self.weights[rows])
+        return LabeledRows(take_rows(self.X, rows), codes, self.weights[rows], self.sizes[rows])
 
 
 @dataclass(frozen=True, eq=False)

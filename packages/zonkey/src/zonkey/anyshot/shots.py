@@ -20,6 +20,7 @@ from ..arrays import Array, namespace, place_like, sums_by_code, take_rows
 from ..hold_out import rank_distinct
 from .choice import JOINT_START, Choice, Temperatures
 from .choosing import POWERS
+from .left_out import LeftOut
 from .outcomes import likely_temperature
 from .preparing import Preparing
 from .refining import (
@@ -130,7 +131,8 @@ class ShotChoosing:
             if surprise < best[0]:
                 best, chosen = (surprise, scale), (way, worth)
         way, worth = chosen
-        return self._decide(way, worth, self._choose_strength(self._learn(way), worth, best[1]))
+        refinement, left_out = self._choose_strength(self._learn(way), worth, best[1])
+        return self._decide(way, worth, refinement, left_out)
 
     def _choose_without_folds(self) -> Choice:
         """Choose with one sample per class, where the usual values decide.
@@ -176,13 +178,15 @@ class ShotChoosing:
         of_centers = float(np.hypot(worth * length, 1.0)) / (worth + 1)
         return share, worth, T * of_centers / length
 
-    def _decide(self, way: Way, worth: float, refinement: Refinement) -> Choice:
+    def _decide(
+        self, way: Way, worth: float, refinement: Refinement, left_out: LeftOut | None = None
+    ) -> Choice:
         n = float(self.weights.sum()) / self.n_classes
         refinement = replace(refinement, worth=worth, n_samples=n, judges=self.judges)
         point = self.choice.point
         if way is not None:
             point = replace(point, power=way[0], shrinkage=way[1])
-        return replace(self.choice, point=point, refinement=refinement)
+        return replace(self.choice, point=point, refinement=refinement, left_out=left_out)
 
     @property
     def judges(self) -> bool:
@@ -274,7 +278,9 @@ class ShotChoosing:
         xp, n = namespace(Z), len(self.codes)
         Z = xp.astype(Z, xp.float32, copy=False)
         stay, out = (
-            LabeledRows(take_rows(Z, rows), self.codes[rows], self.balance[rows])
+            LabeledRows(
+                take_rows(Z, rows), self.codes[rows], self.balance[rows], self.weights[rows]
+            )
             for rows in (fold.fitted, fold.out)
         )
         weights = self.weights[fold.fitted]
@@ -289,8 +295,10 @@ class ShotChoosing:
 
     # The refinement.
 
-    def _choose_strength(self, folds: list[LearnedFold], worth: float, scale: float) -> Refinement:
-        """Return the pull under which left-out samples are most likely, and the temperature.
+    def _choose_strength(
+        self, folds: list[LearnedFold], worth: float, scale: float
+    ) -> tuple[Refinement, LeftOut]:
+        """Return the pull under which left-out samples are most likely, and answers to them.
 
         Some of many classes choose for all: the pull is relative to the number of classes.
         """
@@ -298,6 +306,7 @@ class ShotChoosing:
         usual, before = self.judge(folds, worth)
         usual_temperature = self._usual_temperature(folds)
         best, found = usual, Refinement(float("inf"), scale, scale)
+        answers = [center_scores(fold.out.X, fold.centers(worth)) for fold in folds], before
         guesses: list[Any] = [None] * len(folds)
         for strength in STRENGTHS:
             scores, refinement = [], Refinement(strength, scale)
@@ -310,9 +319,14 @@ class ShotChoosing:
             surprise += _count_doublings(strength, STRENGTHS[0], _STRENGTH_SPREAD) / self.n_out
             if surprise < min(best, usual * (1 - _LEAST_GAIN)):
                 best, found = surprise, Refinement(strength, scale, scale * T / before)
+                answers = scores, T
             elif surprise > _WORSE * best:
                 break
-        return found
+        parts = [
+            (S, fold.out.codes, fold.out.sizes) for fold, S in zip(folds, answers[0], strict=True)
+        ]
+        left_out = LeftOut.read(parts, answers[1], self.n_out)
+        return found, replace(left_out, temperature=found.temperature)
 
     def _narrow(self, fold: LearnedFold) -> LearnedFold:
         """Return a fold of as many classes as can be scored quickly."""

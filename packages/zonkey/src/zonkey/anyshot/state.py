@@ -12,6 +12,7 @@ from ..arrays import Array, namespace, place_like, take_rows, to_numpy
 from ..inference.projection import choose_labels
 from ..inference.scorer import LinearScores, Scorer
 from ..labels import as_labels, format_labels, require_same_kind
+from ..metrics import PrecisionThreshold
 from ..parameters import is_auto
 from ..persistence.checks import require_finite, require_number, require_shape, require_that
 from ..prototypes import Prototypes
@@ -80,12 +81,13 @@ class AnyShotState:
     # Centers after logistic regression, for candidates that all have samples; None if parameters
     # were chosen for classes without samples.
     refined: Refined | None = None
+    precision: PrecisionThreshold | None = None  # wanted of accepted answers
     priors: ClassValues | None = None  # shares of classes relative to even ones; None: not given
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Fill in what older files do not have."""
-        return {"shift": None, "refined": None, "priors": None, **parts}
+        return {"shift": None, "refined": None, "priors": None, "precision": None, **parts}
 
     @classmethod
     def from_schema_1(cls, found: dict[str, Any], worth: Any) -> Self:

@@ -104,25 +104,20 @@ def risk_coverage_curve(
     ([0.5, 1.0], [0.0, 0.5], [0.9, 0.6])
     """
     right, sure, weights = _check_answers(y_true, y_pred, confidence, sample_weight)
-    levels, answered, good = accept_by_level(right, sure, weights)
+    levels, answered, good = _accept_by_level(sure, weights, weights * right)
     wrong = np.sort(weights[~right])
     lost = np.cumsum(wrong)
     best = float(wrong @ (lost / np.maximum(lost + good[-1], 1e-300))) / float(answered[-1])
     return RiskCoverageCurve(answered / answered[-1], 1 - good / answered, levels, best)
 
 
-def accept_by_level(
-    right: NDArray[np.bool_], confidence: NDArray[np.float64], weights: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return decreasing thresholds, and what samples and right answers above each weigh."""
-    used = weights > 0
-    levels, level_of = np.unique(-confidence[used], return_inverse=True)
-    weights = weights[used].astype(np.float64)
-    answered, good = (
-        np.cumsum(np.bincount(level_of, part)).astype(np.float64)
-        for part in (weights, weights * right[used])
-    )
-    return -levels, answered, np.minimum(good, answered)
+def _accept_by_level(
+    confidence: NDArray[np.float64], *parts: NDArray[np.float64]
+) -> list[NDArray[np.float64]]:
+    """Return decreasing thresholds, and the sums of the parts of samples at or above each."""
+    levels, level_of = np.unique(-confidence, return_inverse=True)
+    sums = (np.cumsum(np.bincount(level_of, part)).astype(np.float64) for part in parts)
+    return [-levels, *sums]
 
 
 @dataclass(frozen=True)
@@ -225,28 +220,27 @@ def precision_threshold(
     (0.48, 0.98, 0.53)
     """
     right, sure, weights = _check_answers(y_true, y_pred, confidence, sample_weight)
-    return choose_threshold(right, sure, weights, precision, certainty)
+    parts = sure, weights * right, weights, weights**2
+    return choose_threshold(parts, len(right), precision, certainty)
 
 
 def choose_threshold(
-    right: NDArray[np.bool_],
-    confidence: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    precision: float,
-    certainty: float = 0.8,
+    parts: tuple[NDArray[np.float64], ...], n_samples: int, precision: float, certainty: float
 ) -> PrecisionThreshold:
-    """Return the lowest threshold of a wanted precision; see `precision_threshold`."""
+    """Return the lowest threshold of a wanted precision; see `precision_threshold`.
+
+    `parts` are confidences, what right and all answers weigh, and squared weights.
+    """
     _check_share("precision", precision, 0.0, "0.95")
     _check_share("certainty", certainty, 0.5, "0.8")
-    levels, answered, good = accept_by_level(right, confidence, weights)
-    _, _, squares = accept_by_level(np.ones_like(right), confidence, weights**2)
-    shares, n = good / answered, answered**2 / squares  # samples of equal weight
+    levels, good, answered, squares = _accept_by_level(*parts)
+    shares, n = np.minimum(good / answered, 1.0), answered**2 / squares  # samples of equal weight
     lows = _bound(shares * n, n, 1 - certainty)
     reached = np.flatnonzero(lows >= precision)
     if not reached.size:
         best = int(lows.argmax())
         raise ValueError(
-            f"A precision of {100 * precision:g} % cannot be shown with these {len(right)} "
+            f"A precision of {100 * precision:g} % cannot be shown with these {n_samples} "
             f"samples: the highest is {100 * lows[best]:.1f} %, at a coverage of "
             f"{100 * answered[best] / answered[-1]:.1f} %. Ask for less, or pass more labeled "
             "samples."
@@ -261,7 +255,7 @@ def choose_threshold(
         low=float(_bound(k, m, tail)),
         high=float(1 - _bound(m - k, m, tail)),
         coverage=float(answered[last] / answered[-1]),
-        n_samples=len(right),
+        n_samples=n_samples,
     )
 
 
@@ -298,4 +292,5 @@ def _check_answers(
         )
     given = check_weights(sample_weight, sure[:, None])
     weights = np.ones(true.size) if given is None else to_numpy(given).astype(np.float64)
-    return true == predicted, sure, weights
+    used = weights > 0
+    return (true == predicted)[used], sure[used], weights[used]
