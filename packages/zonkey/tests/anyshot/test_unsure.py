@@ -104,21 +104,21 @@ def test_many_left_out_answers_are_kept_as_a_short_table():
 
 
 def test_left_out_answers_are_refused_where_they_say_nothing():
-    parts = "needs labeled samples of this model", "Pass X and y"
+    parts = "needs labeled samples of this model", "Pass samples", "X and y"
     lone, y = TRAIN[0][:12], TRAIN[1]
     one_each = np.array([np.flatnonzero(y == j)[0] for j in range(12)])
-    with refused(ValueError, parts[0], "each candidate has several", parts[1]):
+    with refused(ValueError, parts[0], "each candidate has several", *parts[1:]):
         AnyShotClassifier().fit(TRAIN[0][one_each], y[one_each]).with_precision(0.9)
-    with refused(ValueError, parts[0], "each candidate has several", parts[1]):
+    with refused(ValueError, parts[0], "each candidate has several", *parts[1:]):
         fitted().with_precision(0.9)
-    with refused(ValueError, parts[0], "among 12 classes, not 3", parts[1]):
+    with refused(ValueError, parts[0], "among 12 classes, not 3", *parts[1:]):
         MODEL.with_candidates([0, 1, 2]).with_precision(0.9)
-    with refused(ValueError, parts[0], "shares of classes", parts[1]):
+    with refused(ValueError, parts[0], "shares of classes", *parts[1:]):
         MODEL.with_priors({0: 0.5}).with_precision(0.9)
-    with refused(ValueError, parts[0], "`adapt`", parts[1]):
+    with refused(ValueError, parts[0], "`adapt`", *parts[1:]):
         MODEL.adapt(lone).with_precision(0.9)
     hot = AnyShotClassifier(temperature=1.0).fit(*TRAIN)
-    with refused(ValueError, parts[0], "temperature is 1 now", parts[1]):
+    with refused(ValueError, parts[0], "temperature is 1 now", *parts[1:]):
         hot.with_precision(0.9)
     with refused(ValueError, "99.9 % cannot be shown", "180 samples", "highest", "more labeled"):
         MODEL.with_precision(0.999)

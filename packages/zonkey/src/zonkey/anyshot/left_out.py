@@ -75,11 +75,9 @@ class LeftOut:
         """Say why these answers say nothing of a model; None if they do."""
         most = max(n_classes / self.n_classes, self.n_classes / n_classes)
         if most > _MOST_RATIO:
-            return f"those left out in `fit` were told apart among {self.n_classes} classes, not {n_classes}"
+            return f"`fit` told left-out ones apart among {self.n_classes} classes, not {n_classes}"
         if abs(temperature / self.temperature - 1) > _CLOSE:
-            return (
-                f"the temperature is {temperature:.3g} now, and was {self.temperature:.3g} in `fit`"
-            )
+            return f"the temperature is {temperature:.3g} now, in `fit` {self.temperature:.3g}"
         return None
 
     def choose(self, precision: float, certainty: float) -> PrecisionThreshold:

@@ -102,7 +102,7 @@ class UnsureMixin:
             reason = left_out.explain_mismatch(temperature, len(labels))
         if left_out is None or reason is not None:
             raise ValueError(
-                f"`with_precision` needs labeled samples of this model; {reason}. Pass X and y "
-                "that were not in `fit`."
+                f"A precision needs labeled samples of this model; {reason}. Pass samples that "
+                "were not in `fit`: X and y, or `held_out`."
             )
         return left_out.choose(precision, certainty)
