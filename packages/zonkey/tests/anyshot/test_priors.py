@@ -110,8 +110,8 @@ def test_the_share_of_seen_classes():
     [
         ({"bee": 0.4, "ape": 0.1}, ["must name candidates", "'ape'", "Correct"]),
         ({1: 0.4}, ["one kind", "Convert"]),
-        ({"bee": -0.1}, ["numbers in [0, 1]", "-0.1", "Pass {label: share}"]),
-        ({"bee": "many"}, ["numbers in [0, 1]", "many", "Pass {label: share}"]),
+        ({"bee": -0.1}, ["not below 0", "-0.1", "Pass {label: number}"]),
+        ({"bee": "many"}, ["not below 0", "many", "Pass {label: number}"]),
         ({"bee": 1.0}, ["above 0", "'ant'", "with_candidates"]),
         ({"bee": 0.0}, ["above 0", "'bee'", "with_candidates"]),
         (dict.fromkeys(LABELS, 1.0), ["sum to 1", "9", "Divide"]),

@@ -30,6 +30,7 @@ from ..arrays import (
     one_hot,
     place_like,
     softmax,
+    take_rows,
     to_numpy,
 )
 from ..bpl.symmetric import symmetric_inverse
@@ -42,6 +43,7 @@ _LEAST_WORTH = 1e-6
 _MANY = 1500  # classes, from which on one inverse is taken instead of a decomposition
 _SAFE_RIDGE = 1e-3  # below it, rounding may make the kernel indefinite
 _TEMPERATURES = tuple(2.0**i for i in range(-6, 3))
+_LEAST_BETWEEN = 0.02  # variance between classes, relative to that within
 SHARE_SMOOTHING = 20.0  # samples added to each class before shares are taken
 _MOST_STEPS, _EXACT = 200, 1e-6  # of estimated shares; how much they may still change
 
@@ -194,6 +196,29 @@ def even_lengths(centers: Array, is_described: np.ndarray, is_used: np.ndarray) 
     factor = min(1.0, float(squares[named].mean() / squares[others].mean()) ** 0.5)
     factors = place_like(np.where(others, factor, 1.0), centers)
     return centers * xp.astype(factors, centers.dtype)[:, None]
+
+
+def pull_uneven(centers: Array, counts: np.ndarray, is_plain: np.ndarray, within: float) -> Array:
+    """Return centers of which means of few samples are pulled to the mean of all.
+
+    The mean of n samples is farther from it than its class, by `within` / n in squares; distances
+    then favor frequent classes. With the common mean as the prior of classes that have no other
+    (`is_plain`), centers are posterior ones. The most frequent class stays.
+    """
+    used = counts > 0
+    n = counts[is_plain & used]
+    if len(n) < 2 or n.max() <= n.min() or not within > 0:
+        return centers
+    xp = namespace(centers)
+    middle = xp.mean(take_rows(centers, np.flatnonzero(used)), axis=0)
+    apart = to_numpy(xp.sum((centers - middle) ** 2, axis=1))[is_plain & used]
+    # Weights by what is known of each class; the noise of its mean is subtracted.
+    between = float(np.sum(n * apart - within) / n.sum())
+    worth = within / max(between, _LEAST_BETWEEN * within)
+    factors = np.ones(len(counts))
+    factors[is_plain & used] = (n / (n + worth)) / (n.max() / (n.max() + worth))
+    placed = xp.astype(place_like(factors, centers), centers.dtype)
+    return middle + (centers - middle) * placed[:, None]
 
 
 def left_out_worth(

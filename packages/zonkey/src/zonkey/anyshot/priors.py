@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import is_device_array, to_numpy
@@ -21,7 +22,7 @@ from ..parameters import check_option
 from ..persistence.checks import require_labels, require_shape, require_that
 from .posterior import SHARE_SMOOTHING, likely_shares
 
-_EVEN = "uniform"
+_EVEN, BALANCED = "uniform", "balanced"
 _TOLERANCE = 0.01  # of the sum of shares, which users round
 _MOST_NUMBERS = 2**25  # probabilities that are held to estimate shares
 
@@ -62,7 +63,7 @@ def read_priors(given: Any, candidates: np.ndarray) -> ClassValues | None:
                 f"`priors` must have a share for each of the {n} candidates; got shape "
                 f"{shares.shape}. Pass them in the order of `classes_`, or by label."
             )
-        shares = _read_shares(shares)
+        shares = _read_numbers("priors", shares)
     else:
         shares = _fill_shares(dict(given), candidates)
     if not (shares > 0).all():
@@ -78,35 +79,41 @@ def read_priors(given: Any, candidates: np.ndarray) -> ClassValues | None:
     return ClassValues(candidates, shares / shares.mean())
 
 
-def _read_shares(values: Any) -> np.ndarray:
+def _read_numbers(name: str, values: Any) -> np.ndarray:
     try:
-        shares = np.asarray(values, np.float64)
+        found = np.asarray(values, np.float64)
     except (TypeError, ValueError):
-        shares = np.full(1, np.nan)
-    if not (np.isfinite(shares) & (shares >= 0)).all():
+        found = np.full(1, np.nan)
+    if not (np.isfinite(found) & (found >= 0)).all():
         raise ValueError(
-            f"`priors` must be shares of classes, numbers in [0, 1]; got {format_value(values)}. "
-            "Pass {label: share}."
+            f"`{name}` must be numbers of classes, not below 0; got {format_value(values)}. Pass "
+            "{label: number}."
         )
-    return shares
+    return found
 
 
 def _fill_shares(given: Mapping[Any, Any], candidates: np.ndarray) -> np.ndarray:
     """Return the shares of all candidates: those that are not named share the rest evenly."""
-    labels = as_labels([*given], "Labels of `priors`")
-    require_same_kind(priors=labels, candidates=candidates)
-    missing = np.setdiff1d(labels, candidates)
-    if missing.size:
-        raise ValueError(
-            f"`priors` must name candidates; {format_labels(missing)} is none of the "
-            f"{len(candidates)}: {format_labels(candidates)}. Correct the label."
-        )
+    labels = _read_names("priors", given, candidates)
     shares = np.full(len(candidates), np.nan)
-    shares[np.searchsorted(candidates, labels)] = _read_shares([*given.values()])
+    shares[np.searchsorted(candidates, labels)] = _read_numbers("priors", [*given.values()])
     rest = np.isnan(shares)
     if rest.any():
         shares[rest] = max(0.0, 1 - np.nansum(shares)) / rest.sum()
     return shares
+
+
+def _read_names(name: str, given: Mapping[Any, Any], known: np.ndarray) -> np.ndarray:
+    """Return the labels of a mapping; refuse those that are not known."""
+    labels = as_labels([*given], f"Labels of `{name}`")
+    require_same_kind(**{name: labels, "candidates": known})
+    missing = np.setdiff1d(labels, known)
+    if missing.size:
+        raise ValueError(
+            f"`{name}` must name candidates; {format_labels(missing)} is none of the {len(known)}: "
+            f"{format_labels(known)}. Correct the label."
+        )
+    return labels
 
 
 def split_kinds(seen: Any, is_seen: np.ndarray, ratios: np.ndarray) -> np.ndarray:
@@ -129,6 +136,32 @@ def _require_both(is_seen: np.ndarray) -> None:
             "Shares of seen and unseen classes need candidates of both kinds; got "
             f'{len(is_seen)}, all {kind} samples. Use candidates="all", or shares of classes.'
         )
+
+
+def read_class_weight(given: Any, labels: np.ndarray) -> Any:
+    """Return "balanced", None, or the weights of classes; refuse classes that are not known."""
+    if given is None or isinstance(given, str):
+        check_option("class_weight", given, (BALANCED, None))
+        return given
+    values = _read_numbers("class_weight", [*dict(given).values()])
+    if not (values > 0).all():
+        raise ValueError(
+            f"`class_weight` must be above 0; got {values.min():g}. Leave out samples that do not "
+            "count."
+        )
+    named = _read_names("class_weight", given, labels)
+    weights = dict(zip(named.tolist(), values.tolist(), strict=True))
+    return ClassValues(labels, compute_class_weight(weights, classes=labels, y=labels))
+
+
+def find_masses(class_weight: Any, labels: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return what classes with these numbers of samples count, relative to their mean."""
+    masses = np.ones(len(labels))
+    if class_weight is None:
+        masses = np.asarray(counts, np.float64)
+    elif not isinstance(class_weight, str):
+        masses = counts * class_weight.of(labels)
+    return masses / masses.mean() if len(masses) else masses
 
 
 def store_values(given: Any) -> Any:

@@ -16,6 +16,7 @@ from .posterior import (
     left_out_means,
     placed_scale,
     posterior_centers,
+    pull_uneven,
     slope,
 )
 from .refining import mean_square, spread_rows
@@ -94,7 +95,18 @@ class LearnedFold:
         """Return the posterior centers."""
         found = posterior_centers(self.prior, self.sums, self.counts, worth * self.described)
         is_described = to_numpy(self.described) > 0
+        found = pull_uneven(found, to_numpy(self.counts), ~is_described, self.within)
         return even_lengths(found, is_described, np.ones(len(is_described), bool))
+
+    @cached_property
+    def within(self) -> float:
+        """Variance of the samples that stay within their classes, NaN if all are alone."""
+        sums, n, xp = self.sums, to_numpy(self.counts), namespace(self.sums)
+        squares = to_numpy(namespace(self.stay.X).sum(self.stay.X**2, axis=1))
+        of_sums = to_numpy(xp.sum(sums * sums, axis=1)) / n
+        away = np.bincount(self.stay.codes, self.stay.sizes * squares, minlength=len(n)) - of_sums
+        several = n > 1
+        return float(away[several].sum() / (n[several] - 1).sum()) if several.any() else np.nan
 
     @cached_property
     def names(self) -> tuple[float, float]:

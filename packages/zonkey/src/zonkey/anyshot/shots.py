@@ -92,12 +92,18 @@ def select_classes(
 class ShotChoosing:
     """The choice for one set of samples, all of whose classes are candidates.
 
-    `names` are what is known beside samples, `choice` is what held-out classes chose, and `fixed`
-    are the parameters that the user gave.
+    `names` are what is known beside samples, `choice` is what held-out classes chose, `fixed` are
+    the parameters that the user gave, and `masses` are what classes count.
     """
 
     def __init__(
-        self, kept: KeptSamples, names: Names, choice: Choice, fixed: dict[str, Any], seed: int
+        self,
+        kept: KeptSamples,
+        names: Names,
+        choice: Choice,
+        fixed: dict[str, Any],
+        seed: int,
+        masses: np.ndarray | float = 1.0,
     ) -> None:
         self.n_classes = len(names.counts)
         most = _MOST_VALUES // (kept.X.shape[1] * self.n_classes)
@@ -111,6 +117,7 @@ class ShotChoosing:
         self.codes = places[:, 0]
         self.weights = np.bincount(own, kept.weights[rows])
         self.balance = self.weights / np.bincount(self.codes, self.weights)[self.codes]
+        self.balance = self.balance * np.broadcast_to(masses, self.n_classes)[self.codes]
         self.names = names
         self.choice = choice
         self.fixed = fixed

@@ -27,8 +27,8 @@ from .evidence import (
     class_priors,
     common_shift,
 )
-from .posterior import even_lengths, left_out_worth
-from .priors import ClassValues
+from .posterior import even_lengths, left_out_worth, pull_uneven
+from .priors import BALANCED, ClassValues, find_masses
 from .refining import Refined, spread_rows
 from .ridges import Ridge
 from .shot_folds import Names
@@ -49,11 +49,13 @@ class FitSettings:
     adapt_temperature: Any  # a number or "auto", as the next
     adapt_weight: Any
     seed: int  # of simulated tasks
+    class_weight: Any = BALANCED  # None, a name, or weights of classes
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Leave out the rejection of older files, which follows from parameters."""
-        return {name: part for name, part in parts.items() if name != "rejection"}
+        kept = {name: part for name, part in parts.items() if name != "rejection"}
+        return {"class_weight": BALANCED, **kept}
 
     def __zonkey_validate__(self) -> None:
         require_number("n_shots", self.n_shots, 0)
@@ -139,6 +141,9 @@ class AnyShotState:
         centers = class_centers(self.evidence, prior, self.choice.worth_in_use)
         if self.choice.refinement is not None:
             evidence = self.evidence
+            known, within = ~evidence.is_hidden, evidence.variance(np.arange(len(evidence.counts)))
+            counts = np.where(known, evidence.counts, 0.0)
+            centers = pull_uneven(centers, counts, ~evidence.is_described, within)
             centers = even_lengths(centers, evidence.is_described, evidence.counts > 0)
         return replace(self, centers=centers)
 
@@ -250,7 +255,8 @@ class AnyShotState:
         if self.adapted is not None:
             adapted = self.adapted if self.priors is None else self.adapted.drop_bonus()
             centers, penalties = adapted.apply(labels, centers, penalties)
-        if self.priors is not None:
+        estimated = self.adapted is not None and self.adapted.bonus is not None
+        if self.priors is not None or not (estimated or self._is_balanced):
             bonus = self._temperature_of(rows) * np.log(self.ratios_of(labels))
             penalties = penalties - place_like(bonus, penalties)
         if self.refined is not None and self.refined.covers(labels):
@@ -266,7 +272,18 @@ class AnyShotState:
             rows = np.searchsorted(self.evidence.labels, labels)
             bonus = ClassValues(self.adapted.labels, np.exp(to_numpy(self.adapted.bonus)))
             ratios = bonus.of(labels) ** (1 / self._temperature_of(rows))
+        elif not self._is_balanced:
+            ratios = ClassValues(self.seen, self.find_masses(self.seen)).of(labels)
         return ratios / ratios.mean()
+
+    @property
+    def _is_balanced(self) -> bool:
+        return isinstance(self.settings.class_weight, str)
+
+    def find_masses(self, labels: np.ndarray) -> np.ndarray:
+        """Return what classes with samples count in `fit`, relative to their mean."""
+        counts = self.evidence.counts[np.searchsorted(self.evidence.labels, labels)]
+        return find_masses(self.settings.class_weight, labels, counts)
 
     def _penalties_of(self, rows: np.ndarray) -> np.ndarray:
         """Return what is subtracted from the scores of some classes, of which some are unseen."""
@@ -321,7 +338,8 @@ class AnyShotState:
         refinement, labels = self.choice.refinement, self.seen
         assert refinement is not None
         centers = take_rows(self.centers, np.searchsorted(self.evidence.labels, labels))
-        return replace(self, refined=Refined.learn(labels, centers, samples, refinement))
+        masses = self.find_masses(labels)
+        return replace(self, refined=Refined.learn(labels, centers, samples, refinement, masses))
 
     # What later samples and classes change.
 
@@ -383,7 +401,8 @@ class AnyShotState:
         refinement = self.choice.refinement
         if refinement is not None and not refinement.judges:
             fixed["worth"] = self.choice.worth_in_use
-        choice = ShotChoosing(kept, names, self.choice, fixed, self.settings.seed).run()
+        masses = self.find_masses(some)
+        choice = ShotChoosing(kept, names, self.choice, fixed, self.settings.seed, masses).run()
         state = replace(self, choice=choice, reserve=reserve, refined=None).learn()
         # Samples of a class that came in chunks were not kept.
         return state.refine(samples) if len(np.unique(codes)) == len(self.seen) else state

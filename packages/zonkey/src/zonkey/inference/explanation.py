@@ -73,7 +73,8 @@ class Explanation:
         from the regression on prototypes, and from the own samples of the class. ``share`` is a_j,
         and ``pull`` is 2 a_j x'm_j with the preprocessed sample x. The pulls of all rows add up to
         the term 2 x'c of the score. After `adapt`, a row without label, of kind "unlabeled
-        samples", holds what they changed. The regression still uses removed classes; their kind is
+        samples", holds what they changed; one of kind "mean of all classes" what pulls classes of
+        few samples. The regression still uses removed classes; their kind is
         "removed". The centers of other models have no such weights. For these, the rows are the
         seen classes by the distance of their prototypes from that of the winner; ``distance`` is
         from the sample to their center (None if the model compares in another way).
