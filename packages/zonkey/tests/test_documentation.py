@@ -266,6 +266,31 @@ def test_examples_of_the_guide_to_texts():
     assert pd.read_csv("answers.csv")["id"].tolist() == [1, 2, 3, 4, 5, 6]
 
 
+def test_examples_of_the_guide_to_unsure_answers():
+    names = run_python("docs/unsure.md")
+    assert str(names["careful"].precision_) in read("docs/unsure.md")
+    for answers in (names["answers"], names["also_careful"].predict(names["X_new"])):
+        accepted = answers != "unknown"
+        assert np.mean(answers[accepted] == names["y_new"][accepted]) > 0.9
+        assert 0.2 < accepted.mean() < 0.4
+    assert names["curve"].area == pytest.approx(names["result"].scores["aurc_seen"])
+    animals = names["y_new"] == "Animals & Nature"
+    assert names["strange"][animals].mean() > 2 * names["strange"][~animals].mean()
+    run_commands("docs/unsure.md")
+    written = pd.read_csv("answers.csv")["predicted"]
+    assert np.mean(written == names["answers"]) > 0.99  # csv holds single precision
+
+
+def test_examples_of_the_guide_to_priors():
+    names = run_python("docs/priors.md")
+    plain, told, estimated = (names[name] for name in ("plain", "told", "estimated"))
+    assert f"from {100 * plain:.0f} to {100 * told:.0f} %" in read("docs/priors.md")
+    assert plain + 0.05 < estimated
+    is_seen = np.isin(names["mixed"].classes_, names["seen"])
+    assert names["mostly_seen"].priors_[is_seen].sum() == pytest.approx(0.95)
+    assert names["found"].shape == (9,)
+
+
 def test_links_between_documents_lead_somewhere():
     for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8")):

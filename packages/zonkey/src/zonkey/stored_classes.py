@@ -4,6 +4,8 @@ from .anyshot.adapting import Adapted, Reserve
 from .anyshot.choice import Choice, Point, Temperatures
 from .anyshot.classifier import AnyShotClassifier
 from .anyshot.evidence import Evidence, Regression
+from .anyshot.left_out import LeftOut
+from .anyshot.priors import ClassValues
 from .anyshot.refining import Refined, Refinement
 from .anyshot.state import AnyShotState, FitSettings
 from .bpl.few_shot import FewShotClassifier
@@ -13,6 +15,7 @@ from .bpl.zero_shot import ZeroShotClassifier
 from .encoders.image_encoder import ImageEncoder
 from .encoders.text_encoder import TextEncoder
 from .inference.scorer import LinearScores, Rejection, Scorer
+from .metrics import PrecisionThreshold
 from .preprocessing import FeatureNormalizer, WithinClassWhitener
 from .prototypes import Prototypes
 
@@ -24,14 +27,17 @@ CLASSES: dict[str, type] = {
         AnyShotClassifier,
         AnyShotState,
         Choice,
+        ClassValues,
         Evidence,
         FeatureNormalizer,
         FewShotClassifier,
         FitSettings,
         ImageEncoder,
+        LeftOut,
         LinearScores,
         NearestSupport,
         Point,
+        PrecisionThreshold,
         Prototypes,
         PrototypeKernel,
         Refined,

@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from ..bpl.kernels import PrototypeKernel
 from ..persistence.checks import require_number
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
+from .left_out import LeftOut
 from .refining import Refinement
 
 
@@ -71,6 +72,7 @@ class Choice:
     within: float = float("nan")  # variance within classes
     score: float = float("nan")
     refinement: Refinement | None = None  # None: not chosen by shots
+    left_out: LeftOut | None = None  # None: nothing could be left out
 
     @property
     def worth_in_use(self) -> float:
@@ -80,7 +82,7 @@ class Choice:
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Fill in what older files do not have."""
-        return {"refinement": None, **parts}
+        return {"refinement": None, "left_out": None, **parts}
 
     def __zonkey_validate__(self) -> None:
         require_number("worth", self.worth, 0)

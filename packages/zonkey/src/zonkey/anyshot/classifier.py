@@ -27,12 +27,20 @@ from ..threads import multiply
 from .fitted import FittedMixin
 from .fitting import fit_names, fit_state, freeze_candidates
 from .novelty import NoveltyMixin
+from .priors import BALANCED, PriorsMixin, restore_values, store_values
 from .sources import read_more
 from .state import BY_SHOTS, AnyShotState, Shots
+from .unsure import UnsureMixin
 
 
 class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
-    AnyLibraryMixin, FittedMixin, SemanticMixin, NoveltyMixin, BaseEstimator
+    AnyLibraryMixin,
+    FittedMixin,
+    SemanticMixin,
+    PriorsMixin,
+    UnsureMixin,
+    NoveltyMixin,
+    BaseEstimator,
 ):
     """Zero-shot, few-shot and many-shot classification by one posterior per class.
 
@@ -43,10 +51,11 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
 
         (worth * prior + sum of its samples) / (worth + n).
 
-    A class may have a prototype and no sample (unseen), both, or samples and no prototype (no
-    prior). A sample is assigned to the nearest center. If all candidates have samples, logistic
-    regression that is pulled to the centers refines them. Parameters that are "auto" are chosen on
-    training classes that are held out, in closed form, or on samples that are left out (Notes).
+    A class may have a prototype and no sample (unseen), both, or samples and no prototype (its
+    prior is the mean of all centers, which matters if it has fewer samples than others). A sample
+    is assigned to the nearest center. If all candidates have samples, logistic regression that is
+    pulled to the centers refines them. Parameters that are "auto" are chosen on training classes
+    that are held out, in closed form, or on samples that are left out (Notes).
 
     Parameters
     ----------
@@ -94,9 +103,21 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         held-out classes and samples, and depends on the number of samples of the candidates.
     reject_below : float, default=None
         `predict` returns `reject_label` if the highest probability is below this number in
-        [0, 1]. May be set after `fit`, like `reject_label`.
+        [0, 1]. May be set after `fit`, like `reject_label`. `with_precision` chooses it.
     reject_label : label, default=None
         Label of rejected samples. None: "unknown" for text labels, -1 for numbers.
+    class_weight : "balanced", None or mapping, default="balanced"
+        What a sample of a class counts where left-out samples choose and logistic regression
+        refines, as in scikit-learn: "balanced" as much as makes all classes equal, None 1, and
+        {label: weight} that number, else 1. Where it is not balanced, classes are also taken to be
+        as frequent as they count, unless `priors` are given: with None, as in the training samples.
+        Centers do not depend on it.
+    priors : mapping, array-like of shape (n_candidates,), "uniform" or None, default=None
+        Shares of the candidates among the samples to classify, above 0 with sum 1: by label, where
+        those that are not named share the rest evenly, or in the order of `classes_`. Probabilities
+        and predictions follow Bayes' rule. Classes that are added later are as frequent as others
+        on average. "uniform": all are equally frequent. None: as `class_weight` says, and `adapt`
+        estimates them. See `with_priors`.
     adapt_temperature : float or "auto", default="auto"
         Positive divisor of the scores of unlabeled samples in `adapt`. "auto" chooses this number
         and the next on tasks that are simulated with training classes.
@@ -142,6 +163,10 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         Temperature for the candidates.
     is_transductive_ : bool
         Whether unlabeled samples took part (`adapt`).
+    precision_ : PrecisionThreshold or None
+        How `with_precision` has chosen `reject_below`.
+    priors_ : ndarray of shape (n_candidates,)
+        Shares of the candidates that probabilities assume.
     n_features_in_ : int
         Number of features.
 
@@ -224,6 +249,8 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         temperature: Any = "auto",
         reject_below: float | None = None,
         reject_label: Any = None,
+        class_weight: Any = BALANCED,
+        priors: Any = None,
         adapt_temperature: Any = "auto",
         adapt_weight: Any = "auto",
         transfer: bool = False,
@@ -244,6 +271,8 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         self.temperature = temperature
         self.reject_below = reject_below
         self.reject_label = reject_label
+        self.class_weight = class_weight
+        self.priors = priors
         self.adapt_temperature = adapt_temperature
         self.adapt_weight = adapt_weight
         self.transfer = transfer
@@ -486,7 +515,10 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Make one state of the attributes of older files."""
-        found = parts["state"]
+        found, given = parts["state"], parts["parameters"]
+        for name in ("class_weight", "priors"):
+            if name in given:
+                given[name] = restore_values(given[name])
         if "_evidence" not in found:
             return parts
         state = AnyShotState.from_schema_1(found, parts["parameters"]["worth"])
@@ -506,6 +538,11 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         require_number("temperature_", self.temperature_, np.finfo(float).tiny)
         form: Any = self.scorer_.form
         require_that(np.isfinite(form.constants).all(), "Centers must be finite.")
+
+    def __zonkey_parameters__(self) -> dict[str, Any]:
+        """Return the parameters in forms that a file holds."""
+        values = {name: store_values(getattr(self, name)) for name in ("class_weight", "priors")}
+        return {**super().__zonkey_parameters__(), **values}
 
     def __zonkey_learned__(self) -> Learned:
         state, evidence = self.state_, self.state_.evidence

@@ -22,6 +22,7 @@ from .choice import Choice, learn_kernel, steps_of
 from .choosing import POWERS, Choosing
 from .evidence import Evidence, Regression
 from .held_out import FEWEST_CLASSES, TrainingData
+from .priors import find_masses, read_class_weight, read_priors
 from .refining import mean_square
 from .shot_folds import Names
 from .shots import ShotChoosing, choose_for_names, select_classes
@@ -57,6 +58,8 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     source = open_source(model, X, y, sample_weight, seed, powers)
     given = _match_labels(given, source.used)
     candidates = _check_candidates(model, given, source.used)
+    priors = read_priors(model.priors, candidates)
+    class_weight = read_class_weight(model.class_weight, np.union1d(candidates, source.used))
     others = _validation(checked, source.like, given, source.labels, seed)
     compares = not model.transfer and model.kernel != "precomputed"
     space = model.space if compares else "separate"
@@ -71,7 +74,9 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     choice, steps = _choose_parameters(model, source, given, others, seed, shift, by_hm=by_hm)
     regression = _learn_map(model, given, steps, seed)
     if is_complete:
-        choice, steps = _choose_by_shots(model, source, regression, choice, shift, seed)
+        choice, steps = _choose_by_shots(
+            model, source, regression, choice, shift, seed, class_weight
+        )
     preprocessing = steps["preprocessing"]
     state = AnyShotState(
         evidence=Evidence.make_empty(source.labels[:0], like=source.like),
@@ -80,8 +85,9 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
         steps=steps,
         preprocessing=None if preprocessing is None else source.fit_clone(preprocessing),
         targets=freeze_candidates(model.candidates),
-        settings=_freeze_settings(model, seed),
+        settings=_freeze_settings(model, seed, class_weight),
         shift=shift,
+        priors=priors,
     )
     state = replace(state, evidence=_gather_evidence(model, source, given, state.fitted_steps))
     state = replace(state, reserve=_reserve_samples(model, state, source, others))
@@ -101,6 +107,7 @@ def _choose_by_shots(
     choice: Choice,
     shift: np.ndarray | None,
     seed: int,
+    class_weight: Any,
 ) -> tuple[Choice, dict[str, Any]]:
     """Let left-out samples choose; return the choice and the parameters of the steps of `fit`."""
     fixed = _fixed_parameters(model)
@@ -112,7 +119,8 @@ def _choose_by_shots(
     if shift is not None and regression is not None:
         placed = place_like(place_among(labels, regression.prototypes, shift), kept.X)
     names = Names.read(labels, regression, place_like(np.zeros(1), kept.X), counts, placed)
-    choice = ShotChoosing(kept, names, choice, fixed, seed).run()
+    masses = find_masses(class_weight, labels, counts)
+    choice = ShotChoosing(kept, names, choice, fixed, seed, masses).run()
     if regression is None:
         fixed |= _NO_PROTOTYPES
     return choice, steps_of(choice.point, fixed)
@@ -170,10 +178,10 @@ def fit_names(model: Any, X: Any) -> AnyShotState:
         steps=steps,
         preprocessing=preprocessing,
         targets=freeze_candidates(model.candidates),
-        settings=_freeze_settings(model, seed),
+        settings=_freeze_settings(model, seed, read_class_weight(model.class_weight, given.labels)),
         shift=shift,
     )
-    return state.learn()
+    return replace(state, priors=read_priors(model.priors, state.find_candidates())).learn()
 
 
 def _check_all_parameters(model: Any) -> None:
@@ -379,7 +387,7 @@ def _reserve_samples(
     return Reserve.from_kept(few, state.prepare, known.labels[rows], priors)
 
 
-def _freeze_settings(model: Any, seed: int) -> FitSettings:
+def _freeze_settings(model: Any, seed: int, class_weight: Any) -> FitSettings:
     return FitSettings(
         temperature=None if is_auto(model.temperature) else float(model.temperature),
         worth_by_shots=isinstance(model.worth, str) and model.worth == BY_SHOTS,
@@ -387,6 +395,7 @@ def _freeze_settings(model: Any, seed: int) -> FitSettings:
         adapt_temperature=model.adapt_temperature,
         adapt_weight=model.adapt_weight,
         seed=seed,
+        class_weight=class_weight,
     )
 
 

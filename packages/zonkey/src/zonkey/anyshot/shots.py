@@ -21,6 +21,7 @@ from ..arrays import Array, namespace, place_like, sums_by_code, take_rows
 from ..hold_out import rank_distinct
 from .choice import JOINT_START, Choice, Temperatures
 from .choosing import POWERS
+from .left_out import LeftOut
 from .outcomes import likely_temperature, round_digits
 from .preparing import Preparing
 from .refining import (
@@ -93,12 +94,18 @@ def select_classes(
 class ShotChoosing:
     """The choice for one set of samples, all of whose classes are candidates.
 
-    `names` are what is known beside samples, `choice` is what held-out classes chose, and `fixed`
-    are the parameters that the user gave.
+    `names` are what is known beside samples, `choice` is what held-out classes chose, `fixed` are
+    the parameters that the user gave, and `masses` are what classes count.
     """
 
     def __init__(
-        self, kept: KeptSamples, names: Names, choice: Choice, fixed: dict[str, Any], seed: int
+        self,
+        kept: KeptSamples,
+        names: Names,
+        choice: Choice,
+        fixed: dict[str, Any],
+        seed: int,
+        masses: np.ndarray | float = 1.0,
     ) -> None:
         self.n_classes = len(names.counts)
         most = _MOST_VALUES // (kept.X.shape[1] * self.n_classes)
@@ -112,6 +119,7 @@ class ShotChoosing:
         self.codes = places[:, 0]
         self.weights = np.bincount(own, kept.weights[rows])
         self.balance = self.weights / np.bincount(self.codes, self.weights)[self.codes]
+        self.balance = self.balance * np.broadcast_to(masses, self.n_classes)[self.codes]
         self.names = names
         self.choice = choice
         self.fixed = fixed
@@ -135,7 +143,7 @@ class ShotChoosing:
             worth = self._average(worths, np.array([found[way, each] for each in worths]))
         folds = self._learn(way)
         scale = self.judge(folds, worth)[1]
-        return self._decide(way, worth, self._choose_strength(folds, worth, scale))
+        return self._decide(way, worth, *self._choose_strength(folds, worth, scale))
 
     def _average(self, values: np.ndarray, surprises: np.ndarray) -> float:
         """Return the mean doubling of values under their posterior: few samples favor several."""
@@ -187,13 +195,15 @@ class ShotChoosing:
         of_centers = float(np.hypot(worth * length, 1.0)) / (worth + 1)
         return share, worth, T * of_centers / length
 
-    def _decide(self, way: Way, worth: float, refinement: Refinement) -> Choice:
+    def _decide(
+        self, way: Way, worth: float, refinement: Refinement, left_out: LeftOut | None = None
+    ) -> Choice:
         n = float(self.weights.sum()) / self.n_classes
         refinement = replace(refinement, worth=worth, n_samples=n, judges=self.judges)
         point = self.choice.point
         if way is not None:
             point = replace(point, power=way[0], shrinkage=way[1])
-        return replace(self.choice, point=point, refinement=refinement)
+        return replace(self.choice, point=point, refinement=refinement, left_out=left_out)
 
     @property
     def judges(self) -> bool:
@@ -286,7 +296,9 @@ class ShotChoosing:
         xp, n = namespace(Z), len(self.codes)
         Z = xp.astype(Z, xp.float32, copy=False)
         stay, out = (
-            LabeledRows(take_rows(Z, rows), self.codes[rows], self.balance[rows])
+            LabeledRows(
+                take_rows(Z, rows), self.codes[rows], self.balance[rows], self.weights[rows]
+            )
             for rows in (fold.fitted, fold.out)
         )
         weights = self.weights[fold.fitted]
@@ -301,8 +313,10 @@ class ShotChoosing:
 
     # The refinement.
 
-    def _choose_strength(self, folds: list[LearnedFold], worth: float, scale: float) -> Refinement:
-        """Return the pull under which left-out samples are most likely, and the temperature.
+    def _choose_strength(
+        self, folds: list[LearnedFold], worth: float, scale: float
+    ) -> tuple[Refinement, LeftOut]:
+        """Return the pull under which left-out samples are most likely, and answers to them.
 
         Some of many classes choose for all: the pull is relative to the number of classes.
         """
@@ -310,6 +324,7 @@ class ShotChoosing:
         usual, before = self.judge(folds, worth)
         usual_temperature = self._usual_temperature(folds)
         best, found = usual, Refinement(float("inf"), scale, scale)
+        answers = [center_scores(fold.out.X, fold.centers(worth)) for fold in folds], before
         guesses: list[Any] = [None] * len(folds)
         for strength in STRENGTHS:
             scores, refinement = [], Refinement(strength, scale)
@@ -322,9 +337,14 @@ class ShotChoosing:
             surprise += _count_doublings(strength, STRENGTHS[0], _STRENGTH_SPREAD) / self.n_out
             if surprise < min(best, usual * (1 - _LEAST_GAIN)):
                 best, found = surprise, Refinement(strength, scale, scale * T / before)
+                answers = scores, T
             elif surprise > _WORSE * best:
                 break
-        return found
+        parts = [
+            (S, fold.out.codes, fold.out.sizes) for fold, S in zip(folds, answers[0], strict=True)
+        ]
+        left_out = LeftOut.read(parts, answers[1], self.n_out)
+        return found, replace(left_out, temperature=found.temperature)
 
     def _narrow(self, fold: LearnedFold) -> LearnedFold:
         """Return a fold of as many classes as can be scored quickly."""

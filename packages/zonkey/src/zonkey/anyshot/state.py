@@ -12,6 +12,7 @@ from ..arrays import Array, namespace, place_like, take_rows, to_numpy
 from ..inference.projection import choose_labels
 from ..inference.scorer import LinearScores, Scorer
 from ..labels import as_labels, format_labels, require_same_kind
+from ..metrics import PrecisionThreshold
 from ..parameters import is_auto
 from ..persistence.checks import require_finite, require_number, require_shape, require_that
 from ..prototypes import Prototypes
@@ -26,7 +27,8 @@ from .evidence import (
     class_priors,
     common_shift,
 )
-from .posterior import even_lengths, left_out_worth
+from .posterior import even_lengths, left_out_worth, pull_uneven
+from .priors import BALANCED, ClassValues, find_masses
 from .refining import Refined, spread_rows
 from .ridges import Ridge
 from .shot_folds import Names
@@ -47,11 +49,13 @@ class FitSettings:
     adapt_temperature: Any  # a number or "auto", as the next
     adapt_weight: Any
     seed: int  # of simulated tasks
+    class_weight: Any = BALANCED  # None, a name, or weights of classes
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Leave out the rejection of older files, which follows from parameters."""
-        return {name: part for name, part in parts.items() if name != "rejection"}
+        kept = {name: part for name, part in parts.items() if name != "rejection"}
+        return {"class_weight": BALANCED, **kept}
 
     def __zonkey_validate__(self) -> None:
         require_number("n_shots", self.n_shots, 0)
@@ -79,11 +83,13 @@ class AnyShotState:
     # Centers after logistic regression, for candidates that all have samples; None if parameters
     # were chosen for classes without samples.
     refined: Refined | None = None
+    precision: PrecisionThreshold | None = None  # wanted of accepted answers
+    priors: ClassValues | None = None  # shares of classes relative to even ones; None: not given
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Fill in what older files do not have."""
-        return {"shift": None, "refined": None, **parts}
+        return {"shift": None, "refined": None, "priors": None, "precision": None, **parts}
 
     @classmethod
     def from_schema_1(cls, found: dict[str, Any], worth: Any) -> Self:
@@ -135,6 +141,9 @@ class AnyShotState:
         centers = class_centers(self.evidence, prior, self.choice.worth_in_use)
         if self.choice.refinement is not None:
             evidence = self.evidence
+            known, within = ~evidence.is_hidden, evidence.variance(np.arange(len(evidence.counts)))
+            counts = np.where(known, evidence.counts, 0.0)
+            centers = pull_uneven(centers, counts, ~evidence.is_described, within)
             centers = even_lengths(centers, evidence.is_described, evidence.counts > 0)
         return replace(self, centers=centers)
 
@@ -254,17 +263,45 @@ class AnyShotState:
     def compare(self, labels: np.ndarray) -> tuple[Array, Array, Array]:
         """Return the centers of some classes, and what is subtracted from their scores.
 
-        These are offsets, which the refinement has learned, and penalties.
+        These are offsets, which the refinement has learned, and penalties, less what shares of
+        classes add.
         """
         rows = np.searchsorted(self.evidence.labels, labels)
         centers = start = take_rows(self.centers, rows)
         penalties = place_like(self._penalties_of(rows), centers)
         offsets = namespace(centers).zeros_like(centers[:, 0])
         if self.adapted is not None:
-            centers, penalties = self.adapted.apply(labels, centers, penalties)
+            adapted = self.adapted if self.priors is None else self.adapted.drop_bonus()
+            centers, penalties = adapted.apply(labels, centers, penalties)
+        estimated = self.adapted is not None and self.adapted.bonus is not None
+        if self.priors is not None or not (estimated or self._is_balanced):
+            bonus = self._temperature_of(rows) * np.log(self.ratios_of(labels))
+            penalties = penalties - place_like(bonus, penalties)
         if self.refined is not None and self.refined.covers(labels):
             centers, offsets = self.refined.apply(labels, start, (centers, offsets))
         return centers, offsets, penalties
+
+    def ratios_of(self, labels: np.ndarray) -> np.ndarray:
+        """Return the shares of classes relative to even ones, of a mean of 1."""
+        ratios = np.ones(len(labels))
+        if self.priors is not None:
+            ratios = self.priors.of(labels)
+        elif self.adapted is not None and self.adapted.bonus is not None:
+            rows = np.searchsorted(self.evidence.labels, labels)
+            bonus = ClassValues(self.adapted.labels, np.exp(to_numpy(self.adapted.bonus)))
+            ratios = bonus.of(labels) ** (1 / self._temperature_of(rows))
+        elif not self._is_balanced:
+            ratios = ClassValues(self.seen, self.find_masses(self.seen)).of(labels)
+        return ratios / ratios.mean()
+
+    @property
+    def _is_balanced(self) -> bool:
+        return isinstance(self.settings.class_weight, str)
+
+    def find_masses(self, labels: np.ndarray) -> np.ndarray:
+        """Return what classes with samples count in `fit`, relative to their mean."""
+        counts = self.evidence.counts[np.searchsorted(self.evidence.labels, labels)]
+        return find_masses(self.settings.class_weight, labels, counts)
 
     def _penalties_of(self, rows: np.ndarray) -> np.ndarray:
         """Return what is subtracted from the scores of some classes, of which some are unseen."""
@@ -319,7 +356,8 @@ class AnyShotState:
         refinement, labels = self.choice.refinement, self.seen
         assert refinement is not None
         centers = take_rows(self.centers, np.searchsorted(self.evidence.labels, labels))
-        return replace(self, refined=Refined.learn(labels, centers, samples, refinement))
+        masses = self.find_masses(labels)
+        return replace(self, refined=Refined.learn(labels, centers, samples, refinement, masses))
 
     # What later samples and classes change.
 
@@ -381,7 +419,8 @@ class AnyShotState:
         refinement = self.choice.refinement
         if refinement is not None and not refinement.judges:
             fixed["worth"] = self.choice.worth_in_use
-        choice = ShotChoosing(kept, names, self.choice, fixed, self.settings.seed).run()
+        masses = self.find_masses(some)
+        choice = ShotChoosing(kept, names, self.choice, fixed, self.settings.seed, masses).run()
         state = replace(self, choice=choice, reserve=reserve, refined=None).learn()
         # Samples of a class that came in chunks were not kept.
         return state.refine(samples) if len(np.unique(codes)) == len(self.seen) else state
@@ -447,7 +486,8 @@ class AnyShotState:
 
     def adapt(self, X: Array) -> Self:
         """Return the state that has learned from unlabeled samples, which are preprocessed."""
-        rows = np.searchsorted(self.evidence.labels, self.find_candidates())
+        labels = self.find_candidates()
+        rows = np.searchsorted(self.evidence.labels, labels)
         settings, reserve, ridge = self.settings, self.reserve, None
         if reserve is not None:  # only tasks that are simulated with the reserve need the rest
             reserve = reserve.read()
@@ -464,6 +504,7 @@ class AnyShotState:
             placed=self.place_prototypes(),
             trust=self.trust,
             temperature=self._temperature_of(rows),
+            shares=None if self.priors is None else self.ratios_of(labels) / len(rows),
         )
         adapted = adapting.run(
             place_like(X, self.evidence.sums),

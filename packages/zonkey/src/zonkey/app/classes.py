@@ -15,9 +15,8 @@ from ..labels import format_labels
 from ..persistence.lock import lock_model
 from ..persistence.model import save
 from ..prototypes import Prototypes
-from .evaluation import require_labeled
 from .inputs import check_classes, check_sources, find_spellings
-from .models import LoadedModel, ignore_missing_names, read_rows
+from .models import LoadedModel, ignore_missing_names, read_rows, require_labeled
 from .progress import Progress, ignore
 from .sources import TEXT_ENCODER
 from .targets import check_target

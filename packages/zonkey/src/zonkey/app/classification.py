@@ -15,6 +15,8 @@ from ..encoders import ClassTexts
 from ..encoders.class_texts import class_texts, fold_name
 from ..errors import Problem
 from ..files.streams import Block
+from ..metrics import PrecisionThreshold
+from .acceptance import Acceptance
 from .inputs import check_classes, check_sources, find_spellings
 from .naming import NamingTask
 from .prediction import OUTPUT_ENDINGS, answer_blocks, answer_names
@@ -48,6 +50,8 @@ class Classification:
         The columns, if no output was given.
     seconds : float
         Time it took.
+    precision : PrecisionThreshold or None
+        How the least probability of an answer was chosen.
 
     See Also
     --------
@@ -69,6 +73,7 @@ class Classification:
     skipped: list[str] = field(default_factory=list)
     answers: dict[str, list[Any]] | None = None
     seconds: float = 0.0
+    precision: PrecisionThreshold | None = None
 
     @property
     def rows(self) -> int:
@@ -97,6 +102,8 @@ def classify(
     proba: bool = False,
     novelty: bool = False,
     reject_below: float | None = None,
+    precision: float | None = None,
+    held_out: str | Path | None = None,
     save: str | Path | None = None,
     on_error: str = "raise",
     cache: bool = True,
@@ -137,6 +144,11 @@ def classify(
         Whether to write how unlike all classes each sample is.
     reject_below : float, default=None
         Probability in [0, 1] below which the answer is "unknown".
+    precision : float, default=None
+        Instead of `reject_below`: wanted share of right answers among the accepted ones.
+    held_out : str or Path, default=None
+        Labeled samples that show the precision, as `shots` and none of them; by default those of
+        the shots that were left out to choose parameters.
     save : str or Path, default=None
         Model file to write.
     on_error : {"raise", "skip"}, default="raise"
@@ -156,7 +168,8 @@ def classify(
     started = time.perf_counter()
     check_classes(source, classes, may_be_names=True)
     check_sources(shots=shots)
-    inputs = source, shots, classes
+    acceptance = Acceptance(reject_below, precision, held_out)
+    inputs = source, shots, classes, held_out
     if isinstance(output, str | Path):
         check_ending("output", Path(output), OUTPUT_ENDINGS, " formats")
         check_target("output", Path(output), *inputs)
@@ -169,16 +182,16 @@ def classify(
         on_error=on_error,
         cache=cache,
     )
-    naming = NamingTask.open(source, shots, encoders, text_column, label_column)
+    naming = NamingTask.open(source, shots, encoders, text_column, label_column, held_out)
     texts, joined = _texts_of(classes, naming.labeled)
     model = naming.make_model(texts, top, progress)
-    if reject_below is not None:
-        model = model.with_rejection(reject_below)
     blocks = watch_blocks(naming.stream, "Classifying", progress)
     if adapt:
         model, blocks = _adapt_model(model, naming, progress)
+    model = acceptance.limit_named(model, naming.held_out, progress)
     names = answer_names(top, with_proba=proba, with_novelty=novelty)
     found = Classification(joined=joined, answers={} if output is None else None)
+    found.precision = model.precision_
     spelled = {fold_name(label): label for label in model.classes_.tolist()}
     with open_output(output, format, found.answers) as write:
         for answers in answer_blocks(blocks, model, names, top, source):

@@ -11,8 +11,9 @@ import numpy as np
 from ..errors import Problem
 from ..evaluation import evaluate as evaluate_samples
 from ..evaluation.result import Evaluation
+from .acceptance import Acceptance
 from .inputs import check_samples, check_sources
-from .models import LoadedModel, ignore_missing_names, read_rows
+from .models import LoadedModel, ignore_missing_names, read_rows, require_labeled
 from .progress import Progress, Step, ignore
 from .targets import check_target
 
@@ -26,6 +27,8 @@ def evaluate(
     baselines: Sequence[str] = (),
     training: str | Path | None = None,
     reject_below: float | None = None,
+    precision: float | None = None,
+    held_out: str | Path | None = None,
     encoder: str | None = None,
     text_column: str | None = None,
     on_error: str = "raise",
@@ -58,6 +61,11 @@ def evaluate(
     reject_below : float, default=None
         Probability in [0, 1] below which samples are rejected; by default that of the model. The
         share of rejected samples and the accuracy among the others are reported.
+    precision : float, default=None
+        Instead of `reject_below`: wanted share of right answers among the accepted ones.
+    held_out : str or Path, default=None
+        Labeled samples that show the precision: neither of the source, nor learned from. By default
+        those that `fit` has left out.
     encoder : str, default=None
         Encoder of the samples, by default that of the model.
     text_column : str, default=None
@@ -84,8 +92,9 @@ def evaluate(
     """
     check_samples(model, source)
     check_sources(training=training)
+    acceptance = Acceptance(reject_below, precision, held_out)
     if html is not None:
-        check_target("html", Path(html), model, source, training, labels)
+        check_target("html", Path(html), model, source, training, labels, held_out)
     if training is not None and not baselines:
         raise Problem(
             "`training` is what baselines learn from; got it without `baselines`. Name some, or "
@@ -93,9 +102,9 @@ def evaluate(
             option=("training", "baselines"),
         )
     loaded = LoadedModel.load(model, encoder=encoder, on_error=on_error, cache=cache)
-    loaded = loaded.reject(reject_below)
     keys = {"label_column": label_column, "features_key": features_key}
     keys |= {"labels_key": labels_key, "text_column": text_column, "format": format}
+    loaded = acceptance.limit(loaded, progress, **keys)
     X, y, train = _split_samples(loaded, source, {**keys, "labels": labels}, progress)
     if baselines and training is not None:
         *_, train = _split_samples(loaded, training, keys, progress, all_training=True)
@@ -135,10 +144,3 @@ def _split_samples(
             "none. Mark some, or remove the column."
         )
     return X[test], y[test], None if test.all() else (X[~test], y[~test])
-
-
-def require_labeled(y: np.ndarray | None, source: str | Path) -> np.ndarray:
-    """Return labels, of which there must be one at least."""
-    if y is None or not len(y):
-        raise Problem(f"{source} must have rows with a label; it has none. Add some.")
-    return y

@@ -162,6 +162,13 @@ def read_rows(stream: Stream, doing: str, progress: Progress, *, labeled: bool =
     return Samples.of(watch_blocks(stream, doing, progress), labeled=labeled)
 
 
+def require_labeled(y: np.ndarray | None, source: str | Path) -> np.ndarray:
+    """Return labels, of which there must be one at least."""
+    if y is None or not len(y):
+        raise Problem(f"{source} must have rows with a label; it has none. Add some.")
+    return y
+
+
 def row_of(stream: Stream, row: int, source: str | Path) -> tuple[np.ndarray, dict[str, Any]]:
     """Return the features of one row, and its other cells."""
     n, first = stream.total or 0, 0

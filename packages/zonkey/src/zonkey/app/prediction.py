@@ -14,6 +14,8 @@ from ..errors import Problem
 from ..files.streams import Block
 from ..inference.scorer import unwrap
 from ..labels import check_count
+from ..metrics import PrecisionThreshold
+from .acceptance import Acceptance
 from .inputs import check_samples
 from .models import LoadedModel, ignore_missing_names
 from .progress import Progress, ignore, watch_blocks
@@ -42,6 +44,8 @@ class Prediction:
         What was wrong with the pictures that could not be read.
     seconds : float
         Time it took.
+    precision : PrecisionThreshold or None, default=None
+        How the least probability of an answer was chosen.
 
     See Also
     --------
@@ -60,6 +64,7 @@ class Prediction:
     answers: dict[str, list[Any]] | None
     skipped: list[str]
     seconds: float
+    precision: PrecisionThreshold | None = None
 
 
 @ignore_missing_names()
@@ -73,6 +78,8 @@ def predict(
     novelty: bool = False,
     candidates: str | Sequence[str] = (),
     reject_below: float | None = None,
+    precision: float | None = None,
+    held_out: str | Path | None = None,
     encoder: str | None = None,
     text_column: str | None = None,
     on_error: str = "raise",
@@ -102,6 +109,11 @@ def predict(
         Classes to choose from: "unseen", "all" or labels; by default those of the model.
     reject_below : float, default=None
         Probability in [0, 1] below which the answer is "unknown"; by default that of the model.
+    precision : float, default=None
+        Instead of `reject_below`: wanted share of right answers among the accepted ones.
+    held_out : str or Path, default=None
+        Labeled samples that show the precision, which were not in `fit`; by default those that
+        `fit` has left out.
     encoder : str, default=None
         Encoder of the samples, by default that of the model.
     text_column : str, default=None
@@ -126,20 +138,20 @@ def predict(
     """
     started = time.perf_counter()
     check_samples(model, source)
+    acceptance = Acceptance(reject_below, precision, held_out)
     if isinstance(output, str | Path):
         check_ending("output", Path(output), OUTPUT_ENDINGS, " formats")
-        check_target("output", Path(output), model, source)
+        check_target("output", Path(output), model, source, held_out)
     loaded = LoadedModel.load(model, encoder=encoder, on_error=on_error, cache=cache)
-    loaded = loaded.choose_from(candidates).reject(reject_below)
+    keys: dict[str, Any] = {"features_key": features_key, "text_column": text_column}
+    loaded = acceptance.limit(loaded.choose_from(candidates), progress, **keys)
     require_top(top, len(loaded.last.classes_), "candidates")
     if proba:
         loaded.require("predict_proba", "`proba`", option="proba")
     if novelty:
         loaded.require("novelty", "`novelty`", option="novelty")
     names = answer_names(top, with_proba=proba, with_novelty=novelty)
-    stream = loaded.stream(
-        source, format=format, features_key=features_key, text_column=text_column
-    )
+    stream = loaded.stream(source, format=format, **keys)
     kept: dict[str, list[Any]] | None = {} if output is None else None
     n_rows, columns = 0, names
     with open_output(output, output_format or format, kept) as write:
@@ -148,7 +160,9 @@ def predict(
             write(answers)
             n_rows, columns = n_rows + len(answers["predicted"]), [*answers]
     skipped = [str(error) for error in getattr(stream, "skipped", ())]
-    return Prediction(n_rows, columns, kept, skipped, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    chosen = getattr(loaded.last, "precision_", None)
+    return Prediction(n_rows, columns, kept, skipped, seconds, chosen)
 
 
 def require_top(top: int, n: int, what: str) -> None:

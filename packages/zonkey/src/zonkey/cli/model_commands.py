@@ -13,13 +13,14 @@ import typer
 
 from .. import app
 from . import options
-from .errors import one_line_errors, refuse
+from .errors import one_line_errors, refuse, tell_precision
 from .fit_command import NOTHING, print_encoders, print_summary
 from .progress import show_progress
 
 _TERMS = {
     "hit@": "hit@k: the class is among the k best.",
     "ECE": "ECE: mean gap between probability and accuracy.",
+    "AURC": "AURC: share of wrong answers, mean over all shares of samples that are answered.",
     "AUROC": "AUROC: how often a stranger is more novel than a sample of the classes.",
     "rejected at": "rejected at 95 % of strangers: samples of the classes that a threshold of the "
     "novelty rejects with 95 % of the strangers; less is better.",
@@ -54,6 +55,8 @@ def predict(
     novelty: Annotated[bool, options.NOVELTY] = False,
     candidates: Annotated[list[str] | None, _CANDIDATES] = None,
     reject_below: Annotated[float | None, options.REJECT_BELOW] = None,
+    precision: Annotated[float | None, options.PRECISION] = None,
+    held_out: Annotated[Path | None, options.HELD_OUT] = None,
     encoder: Annotated[str | None, options.ENCODER] = None,
     text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
     on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
@@ -77,11 +80,13 @@ def predict(
         given |= {"output": target, "output_format": to, "candidates": candidates or ()}
         with show_progress() as progress:
             found = app.predict(**given, progress=progress)
+    tell_precision(found.precision)
     if output == "-":
         return
     if as_json:
         record = {"output": output, "rows": found.rows, "columns": found.columns}
         record |= {"seconds": found.seconds, "skipped": found.skipped}
+        record |= {"precision": None if found.precision is None else asdict(found.precision)}
         typer.echo(json.dumps(record))
     else:
         typer.echo(f"{found.rows} rows in {output} ({found.seconds:.1f} s)")
@@ -120,6 +125,8 @@ def evaluate(
         ),
     ] = None,
     reject_below: Annotated[float | None, options.REJECT_BELOW] = None,
+    precision: Annotated[float | None, options.PRECISION] = None,
+    held_out: Annotated[Path | None, options.HELD_OUT] = None,
     encoder: Annotated[str | None, options.ENCODER] = None,
     text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
     on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,

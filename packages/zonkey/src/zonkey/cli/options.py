@@ -42,6 +42,14 @@ TEXT_COLUMN = typer.Option(
     "of text that holds no labels."
 )
 REJECT_BELOW = typer.Option(min=0, max=1, help='Probability below which the answer is "unknown".')
+PRECISION = typer.Option(
+    help="Instead of --reject-below: wanted share of right answers among those that are not "
+    '"unknown", such as 0.95.'
+)
+HELD_OUT = typer.Option(
+    help="Labeled samples that show the precision, and that the model has not learned from; by "
+    "default those that were left out to choose its parameters."
+)
 TEXT = typer.Option(
     "--text",
     help="Column of CLASSES that describes the class; by default all columns of text. Repeat it "

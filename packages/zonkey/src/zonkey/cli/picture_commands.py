@@ -12,7 +12,7 @@ import typer
 from .. import app
 from ..optional import format_install
 from . import options
-from .errors import one_line_errors, tell_joined
+from .errors import one_line_errors, tell_joined, tell_precision
 from .fit_command import NOTHING
 from .model_commands import choose_target
 from .progress import show_progress
@@ -170,6 +170,8 @@ def classify(
     proba: Annotated[bool, options.PROBA] = False,
     novelty: Annotated[bool, options.NOVELTY] = False,
     reject_below: Annotated[float | None, options.REJECT_BELOW] = None,
+    precision: Annotated[float | None, options.PRECISION] = None,
+    held_out: Annotated[Path | None, options.HELD_OUT] = None,
     save: Annotated[
         Path | None, typer.Option(help="Model file to write, for `zonkey predict`.")
     ] = None,
@@ -191,10 +193,12 @@ def classify(
         with show_progress() as progress:
             found = app.classify(**given, progress=progress)
     tell_joined(found.joined)
+    tell_precision(found.precision)
     if as_json and output != "-":
         record = {"output": output, "rows": found.rows, "counts": dict(found.counts.most_common())}
         record |= {"labeled": found.labeled, "agreement": found.agreement}
         record |= {"skipped": found.skipped, "seconds": found.seconds}
+        record |= {"precision": None if found.precision is None else asdict(found.precision)}
         typer.echo(json.dumps({**record, "model": None if save is None else str(save)}))
         return
     if found.agreement is not None:

@@ -101,11 +101,13 @@ class Strangeness:
 
     `novelty` is how unlike all classes a sample is: that of the model, or 1 less the highest
     probability for models of other libraries; None if the model has neither. `rejected` is None if
-    the model rejects no sample.
+    the model rejects no sample. `doubt` is 1 less the highest probability; None if it is the
+    novelty.
     """
 
     novelty: np.ndarray | None
     rejected: np.ndarray | None
+    doubt: np.ndarray | None = None
 
     @classmethod
     def of(cls, subject: Subject, X: Any, n: int) -> Strangeness:
@@ -113,15 +115,17 @@ class Strangeness:
         model, is_own = subject.model, isinstance(subject.model, ScoresMixin)
         parts = [cls(None, None)]
         for _, block in _blocks(subject, X, n):
-            novelty = rejected = None
+            novelty = rejected = doubt = None
             if hasattr(model, "novelty"):
                 novelty = to_numpy(model.novelty(block)).astype(np.float64)
-            elif not is_own and hasattr(model, "predict_proba"):
-                novelty = 1 - to_numpy(model.predict_proba(block)).max(axis=1).astype(np.float64)
-            if subject.reject_below is not None:
+            if hasattr(model, "predict_proba") and (novelty is not None or not is_own):
                 highest = to_numpy(model.predict_proba(block)).max(axis=1)
-                rejected = highest < subject.reject_below
-            parts.append(cls(novelty, rejected))
+                doubt = 1 - highest.astype(np.float64)
+                if subject.reject_below is not None:
+                    rejected = highest < subject.reject_below
+            if novelty is None:
+                novelty, doubt = doubt, None
+            parts.append(cls(novelty, rejected, doubt))
         return cls.join(parts)
 
     @classmethod
@@ -132,8 +136,13 @@ class Strangeness:
     def put_last(self, is_stranger: np.ndarray) -> Strangeness:
         """Return the same with the strangers after the other samples."""
         order = np.argsort(is_stranger, kind="stable")
-        found = (None if part is None else part[order] for part in (self.novelty, self.rejected))
-        return Strangeness(*found)
+        parts = (self.novelty, self.rejected, self.doubt)
+        return Strangeness(*(None if part is None else part[order] for part in parts))
+
+    def rankings(self) -> dict[str, np.ndarray]:
+        """Return what may tell strangers from others, the higher the stranger."""
+        found = {"novelty": self.novelty, "doubt": self.doubt}
+        return {name: values for name, values in found.items() if values is not None}
 
 
 def _join_fields(parts: Sequence[Any]) -> dict[str, Any]:

@@ -296,9 +296,12 @@ def _models(
     subject: Subject, names: tuple[str, ...], training: BaselineData | None
 ) -> Iterator[tuple[str, Subject, tuple[str, ...]]]:
     """Yield name, classifier and notes of the model and of each baseline."""
-    notes = ()
+    notes: tuple[str, ...] = ()
     if getattr(subject.model, "is_transductive_", False):
         notes = ("it learned from unlabeled samples as well (transductive); do not compare.",)
+    chosen = getattr(subject.model, "precision_", None)
+    if chosen is not None:
+        notes = (*notes, f"answers are {chosen}, to reach {100 * chosen.wanted:g} %.")
     found, left_out = ([], ()) if training is None else fit_baselines(names, training)
     yield type(subject.model).__name__, subject, (*notes, *left_out)
     for name, model, own in found:

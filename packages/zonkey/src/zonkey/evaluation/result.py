@@ -19,6 +19,7 @@ from ..parameters import check_option
 from . import plots
 from .answers import SETS, Answers, positions_in
 from .measures import N_BINS, Measured, meaning_of, place_of, title_of
+from .risk import RiskMixin, find_risk
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,17 +33,18 @@ _LONG_TABLE = 25  # rows; longer tables are folded
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(RiskMixin):
     """Figures of a classifier on test samples, as `evaluate` returns them.
 
     Values are between 0 and 1; printed tables show percent. Names of figures: ``accuracy_unseen``
     and ``accuracy_seen`` are per-class accuracies among the classes of one kind. ``acc_s`` and
     ``acc_u`` are those of seen and unseen classes if all classes are candidates, ``hm`` is their
     harmonic mean, and ``ausuc`` the area under the curve of both for all penalties of seen classes.
-    ``hit@5_unseen``, ``ece_unseen`` (expected calibration error), ``rejected_unseen`` and
-    ``selective_accuracy_unseen`` (accuracy of what is not rejected) exist for the candidates
-    ``unseen``, ``seen`` and ``all``. ``auroc_novelty`` is how often a sample of a class that the
-    model does not know (a stranger) is more novel than one of a class that it knows,
+    ``hit@5_unseen``, ``ece_unseen`` (expected calibration error), ``aurc_unseen`` (area under the
+    risk-coverage curve), ``rejected_unseen`` and ``selective_accuracy_unseen`` (accuracy of what is
+    not rejected) exist for the candidates ``unseen``, ``seen`` and ``all``. ``auroc_novelty`` is
+    how often a sample of a class that the model does not know (a stranger) is more novel than one
+    of a class that it knows, ``auroc_doubt`` how often its highest probability is lower,
     ``false_rejections`` the share of the latter above the novelty that 95 % of the strangers reach,
     and ``rejected_strangers`` the share of strangers that `predict` rejects. A figure is absent if
     the model or the samples do not allow it.
@@ -247,8 +249,9 @@ class Evaluation:
         -------
         dict
             Figures, intervals, baselines, classes, the 20 most frequent confusions, bins of
-            calibration, the curve (at most 500 points) and provenance.
+            calibration, both curves (at most 500 points each) and provenance.
         """
+        risk = find_risk(self.models[0], self._choose_set(None))
         first, *others = (_model_dict(model) for model in self.models)
         return {
             **first,
@@ -257,7 +260,10 @@ class Evaluation:
             "classes": self._class_rows(),
             "confusions": self._pairs(20, None),
             "calibration": self._calibration(),
-            "curve": None if self.curve is None else _thin_curve(self.curve),
+            "curve": None if self.curve is None else _thin_curve(self.curve, "unseen", "seen"),
+            "risk_coverage": None
+            if risk is None
+            else _thin_curve(risk, "coverage", "risk", "thresholds"),
             "provenance": dict(self.provenance),
         }
 
@@ -434,6 +440,7 @@ class Evaluation:
             drawn["curve"] = self.plot_curve()
         if self._calibration():
             drawn["calibration"] = self.plot_calibration()
+            drawn["risk"] = self.plot_risk()
         tiles = [name for name in _HEADLINES if name in self.scores][:_MOST_HEADLINES]
         names = self._measures()
         meanings = [meaning_of(name) for name in names]
@@ -525,8 +532,8 @@ def _ratios(sums: np.ndarray, counts: np.ndarray) -> list[float | None]:
     return [float(s / c) if c else None for s, c in zip(sums, counts, strict=True)]
 
 
-def _thin_curve(curve: SeenUnseenCurve) -> dict[str, list[float]]:
+def _thin_curve(curve: Any, *names: str) -> dict[str, list[float]]:
     """Return at most a few hundred points of a curve, both ends included."""
-    n = len(curve.seen)
+    n = len(getattr(curve, names[0]))
     kept = np.unique(np.linspace(0, n - 1, min(n, _MOST_POINTS)).round().astype(int))
-    return {"unseen": curve.unseen[kept].tolist(), "seen": curve.seen[kept].tolist()}
+    return {name: getattr(curve, name)[kept].tolist() for name in names}

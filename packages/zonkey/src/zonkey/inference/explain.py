@@ -258,6 +258,9 @@ class _Posterior:
         if self.state.shift is not None or (refined is not None and refined.is_moved):
             return "own prototype, logistic regression"
         with_samples = (evidence.counts > 0) & ~evidence.is_hidden
+        plain = with_samples & ~evidence.is_described
+        if refined is not None and len(np.unique(evidence.counts[plain])) > 1:
+            return "mean of all classes"
         return "common shift" if evidence.is_transferred and with_samples.any() else ""
 
     def samples(self) -> Part:

@@ -2,18 +2,23 @@
 
 from .accuracy import hit_at_k, per_class_accuracy
 from .calibration import (
-    SelectiveAccuracy,
     best_penalty,
     best_temperature,
     expected_calibration_error,
-    selective_accuracy,
 )
 from .generalized import SeenUnseenCurve, generalized_scores, seen_unseen_curve
 from .intervals import mean_confidence_interval, paired_bootstrap_interval
+from .selective import (
+    PrecisionThreshold,
+    RiskCoverageCurve,
+    precision_threshold,
+    risk_coverage_curve,
+)
 
 __all__ = [
+    "PrecisionThreshold",
+    "RiskCoverageCurve",
     "SeenUnseenCurve",
-    "SelectiveAccuracy",
     "best_penalty",
     "best_temperature",
     "expected_calibration_error",
@@ -22,6 +27,7 @@ __all__ = [
     "mean_confidence_interval",
     "paired_bootstrap_interval",
     "per_class_accuracy",
+    "precision_threshold",
+    "risk_coverage_curve",
     "seen_unseen_curve",
-    "selective_accuracy",
 ]
