@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .persistence.model import load, model_info, save
     from .prototypes import Prototypes
     from .streaming.chunks import Chunks
+    from .tree import Tree
 
 # Imported on first use: `zonkey --help` need not wait for scikit-learn.
 _MODULES = {
@@ -37,6 +38,7 @@ _MODULES = {
     "NearestSupport": "bpl.nearest_support",
     "Prototypes": "prototypes",
     "StorageError": "errors",
+    "Tree": "tree",
     "ZeroShotClassifier": "bpl.zero_shot",
     "config_context": "config",
     "explain": "inference.explain",
@@ -60,6 +62,7 @@ __all__ = [
     "NearestSupport",
     "Prototypes",
     "StorageError",
+    "Tree",
     "ZeroShotClassifier",
     "config_context",
     "datasets",

@@ -15,6 +15,7 @@ from .encoders.text_encoder import TextEncoder
 from .inference.scorer import LinearScores, Rejection, Scorer
 from .preprocessing import FeatureNormalizer, WithinClassWhitener
 from .prototypes import Prototypes
+from .tree import Tree
 
 # A class that was renamed stays under its old name, too: files of every release load.
 CLASSES: dict[str, type] = {
@@ -42,6 +43,7 @@ CLASSES: dict[str, type] = {
         Scorer,
         Temperatures,
         TextEncoder,
+        Tree,
         WithinClassWhitener,
         ZeroShotClassifier,
     )

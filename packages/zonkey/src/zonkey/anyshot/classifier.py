@@ -29,10 +29,11 @@ from .fitting import fit_names, fit_state, freeze_candidates
 from .novelty import NoveltyMixin
 from .sources import read_more
 from .state import BY_SHOTS, AnyShotState, Shots
+from .tree_answers import TreeMixin
 
 
 class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
-    AnyLibraryMixin, FittedMixin, SemanticMixin, NoveltyMixin, BaseEstimator
+    AnyLibraryMixin, TreeMixin, FittedMixin, SemanticMixin, NoveltyMixin, BaseEstimator
 ):
     """Zero-shot, few-shot and many-shot classification by one posterior per class.
 
@@ -53,7 +54,8 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
     prototypes : mapping, DataFrame or Prototypes, default=None
         Semantic vectors of classes, with or without samples: ``{label: vector}``, a pandas
         DataFrame indexed by label, a polars DataFrame with the labels in its first column, or
-        ``Prototypes(labels, matrix)``. None: classes are known by their samples only.
+        ``Prototypes(labels, matrix)``, which may have a tree. None: classes are known by their
+        samples only.
     space : {"auto", "joint", "separate"}, default="auto"
         Whether samples and prototypes are vectors of one space, as those of CLIP or of one encoder
         of texts. "joint": the prior of a class is its own prototype, moved and scaled to where
@@ -94,7 +96,8 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         held-out classes and samples, and depends on the number of samples of the candidates.
     reject_below : float, default=None
         `predict` returns `reject_label` if the highest probability is below this number in
-        [0, 1]. May be set after `fit`, like `reject_label`.
+        [0, 1]; with a tree, the deepest node that is not below. May be set after `fit`, like
+        `reject_label`.
     reject_label : label, default=None
         Label of rejected samples. None: "unknown" for text labels, -1 for numbers.
     adapt_temperature : float or "auto", default="auto"
@@ -140,6 +143,8 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         Penalty of classes with many samples.
     temperature_ : float
         Temperature for the candidates.
+    tree_ : Tree or None
+        The tree of the candidates.
     is_transductive_ : bool
         Whether unlabeled samples took part (`adapt`).
     n_features_in_ : int
@@ -473,11 +478,14 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         return semantics + xp.astype(place_like(b, X), X.dtype)
 
     def _copy_knowing(self, prototypes: Prototypes) -> Self:
-        state = self.state_.add_classes(prototypes)
+        state = self.state_.add_classes(prototypes.at_leaves())
         known: Any = state.regression
-        check_semantics(known.prototypes, self.state_.evidence.anchors, prototypes.labels)
+        every = known.prototypes
+        check_semantics(every, self.state_.evidence.anchors, prototypes.labels)
+        if state.tree is not None:
+            every = every.with_parents(state.tree.restrict(every.labels))
         candidates = _as_parameter(state.targets)
-        return self._copy_with(state, prototypes=known.prototypes, candidates=candidates)
+        return self._copy_with(state, prototypes=every, candidates=candidates)
 
     def _copy_choosing(self, candidates: Any) -> Self:
         state = replace(self.state_, targets=freeze_candidates(candidates))

@@ -17,6 +17,7 @@ from ..parameters import check_parameters, is_auto
 from ..preprocessing import FeatureNormalizer
 from ..prototypes import Prototypes
 from ..streaming.reduce import Pass
+from ..tree import Tree
 from .adapting import Reserve
 from .choice import Choice, learn_kernel, steps_of
 from .choosing import POWERS, Choosing
@@ -49,13 +50,14 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     """Fit the parameters of a model to labeled samples; return its state."""
     _check_all_parameters(model)
     seed = check_random_state(model.random_state).randint(2**31 - 1)
-    given = None if model.prototypes is None else Prototypes.coerce(model.prototypes)
+    given, tree = read_given(model)
     _check_kernel(model, given)
     choose_labels(model.candidates, _ANY_LABELS, as_labels, 0)  # a name, or labels
     checked = _check_validation(model, validation, given)
     powers = POWERS if is_auto(model.preprocessing) else ()
     source = open_source(model, X, y, sample_weight, seed, powers)
-    given = _match_labels(given, source.used)
+    matched = _match_labels(given, source.used)
+    given, tree = matched, tree if matched is given else None  # numbers have no tree
     candidates = _check_candidates(model, given, source.used)
     others = _validation(checked, source.like, given, source.labels, seed)
     compares = not model.transfer and model.kernel != "precomputed"
@@ -87,7 +89,7 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     state = replace(state, reserve=_reserve_samples(model, state, source, others))
     if is_auto(model.seen_penalty):
         state = replace(state, choice=_penalize_in_full(choice, state.evidence))
-    state = state.learn()
+    state = state.learn().join_tree(tree)
     if is_complete:
         state = state.refine(_prepared_samples(state, source))
     source.close()
@@ -137,7 +139,7 @@ def fit_names(model: Any, X: Any) -> AnyShotState:
     """
     _check_all_parameters(model)
     seed = check_random_state(model.random_state).randint(2**31 - 1)
-    given = None if model.prototypes is None else Prototypes.coerce(model.prototypes)
+    given, tree = read_given(model)
     require_joint(given, None)
     assert given is not None
     Y = given.matrix.astype(np.float64)
@@ -173,7 +175,17 @@ def fit_names(model: Any, X: Any) -> AnyShotState:
         settings=_freeze_settings(model, seed),
         shift=shift,
     )
-    return state.learn()
+    return state.learn().join_tree(tree)
+
+
+def read_given(model: Any) -> tuple[Prototypes | None, Tree | None]:
+    """Return the prototypes of the classes without children, and the tree of all."""
+    if model.prototypes is None:
+        return None, None
+    given = Prototypes.coerce(model.prototypes)
+    if given.tree is None:
+        return given, None
+    return given.at_leaves().with_parents(None), given.tree
 
 
 def _check_all_parameters(model: Any) -> None:

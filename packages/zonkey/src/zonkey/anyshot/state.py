@@ -16,6 +16,7 @@ from ..parameters import is_auto
 from ..persistence.checks import require_finite, require_number, require_shape, require_that
 from ..prototypes import Prototypes
 from ..streaming.reduce import ClassSums
+from ..tree import Tree
 from .adapting import Adapted, Adapting, Reserve
 from .choice import Choice
 from .evidence import (
@@ -79,11 +80,12 @@ class AnyShotState:
     # Centers after logistic regression, for candidates that all have samples; None if parameters
     # were chosen for classes without samples.
     refined: Refined | None = None
+    tree: Tree | None = None  # in which known classes are leaves
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Fill in what older files do not have."""
-        return {"shift": None, "refined": None, **parts}
+        return {"shift": None, "refined": None, "tree": None, **parts}
 
     @classmethod
     def from_schema_1(cls, found: dict[str, Any], worth: Any) -> Self:
@@ -212,7 +214,8 @@ class AnyShotState:
         described = self.evidence.known(self.evidence.is_described)
         if self.regression is None or not described.size:
             return None
-        return self.regression.prototypes.subset(described)
+        known = self.regression.prototypes.subset(described)
+        return known if self.tree is None else known.with_parents(self.tree.restrict(described))
 
     def find_candidates(self) -> np.ndarray:
         """Return the labels of the candidates."""
@@ -231,6 +234,7 @@ class AnyShotState:
             candidates=self.targets,
             temperature=self._temperature_of(np.searchsorted(self.evidence.labels, labels)),
             transform=None if self.preprocessing is None else self.prepare,
+            tree=None if self.tree is None else self.tree.restrict(labels),
         )
 
     def compare(self, labels: np.ndarray) -> tuple[Array, Array, Array]:
@@ -404,14 +408,30 @@ class AnyShotState:
                 "Fit again with its prototype."
             )
         assert self.regression is not None
-        extended = self.regression.prototypes.extended(prototypes)
+        extended = self.regression.prototypes.extended(prototypes.with_parents(None))
         targets = self.targets
-        return replace(
+        wider = replace(
             self,
             evidence=evidence.add_described(new),
             regression=replace(self.regression, prototypes=extended),
             targets=targets if isinstance(targets, str) else np.union1d(as_labels(targets), new),
         ).learn()
+        trees = [tree for tree in (self.tree, prototypes.tree) if tree is not None]
+        return wider.join_tree(trees[0].extend(trees[-1]) if trees else None)
+
+    def join_tree(self, tree: Tree | None) -> Self:
+        """Return the state whose known classes are leaves of a tree."""
+        known = self.evidence.known()
+        if tree is not None:
+            require_same_kind(nodes=tree.nodes, known=known)
+            above = np.intersect1d(known, tree.inner)
+            if above.size:
+                raise ValueError(
+                    "Classes that a model knows must be leaves of the tree; "
+                    f"{format_labels(above)} has children. Fit again with this tree, or remove it "
+                    "with `without_classes` first."
+                )
+        return replace(self, tree=tree)
 
     def remove_classes(self, labels: Any) -> Self:
         """Return the state that no longer knows some classes."""
