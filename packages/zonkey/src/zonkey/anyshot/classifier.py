@@ -26,6 +26,7 @@ from ..streaming.accept import as_chunks
 from ..threads import multiply
 from .fitted import FittedMixin
 from .fitting import fit_names, fit_state, freeze_candidates
+from .inner_labels import find_inner, fit_shared, learn_shared
 from .novelty import NoveltyMixin
 from .sources import read_more
 from .state import BY_SHOTS, AnyShotState, Shots
@@ -267,7 +268,9 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
             with ``preprocessing=None``. With ``space="joint"`` and without labels, samples tell
             only how far they lie from the prototypes; None compares by cosines.
         y : array-like of shape (n_samples,)
-            Labels. None for `Chunks`, which have their own.
+            Labels. None for `Chunks`, which have their own. With a tree of classes, samples in
+            memory may be labeled by an inner node: they count for the classes below it in
+            proportion to their probabilities, which the other samples and the prototypes tell.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples: 2 counts as two samples, 0 as none. None weights all equally.
             Not for chunks, except for a memory map.
@@ -282,6 +285,11 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         AnyShotClassifier
             The fitted estimator.
         """
+        tree = self.prototypes.tree if isinstance(self.prototypes, Prototypes) else None
+        inner = find_inner(tree, X, y, transfer=self.transfer)
+        if inner is not None:
+            self._settle(fit_shared(self, inner, sample_weight, validation))
+            return self
         others = (y, sample_weight, validation)
         if self.space == "joint" and all(each is None for each in others) and as_chunks(X) is None:
             self._settle(fit_names(self, X))
@@ -301,7 +309,8 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         The result is that of a fit on all samples, with preprocessing and parameters as they are.
         Only a worth of "shots" is chosen anew, and, if all candidates have samples, everything that
         left-out samples choose but the preprocessing; at most 256 samples per class refine centers.
-        New classes join the candidates. Changes by `adapt` are forgotten.
+        New classes join the candidates. Labels may be inner nodes of a tree, as in `fit`. Changes
+        by `adapt` are forgotten.
 
         Parameters
         ----------
@@ -325,6 +334,10 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         if is_new or (knows_little and len(_list_labels(y, X)) > 1):
             return self.fit(X, y, sample_weight)  # also learns where samples lie
         state = self.state_
+        inner = find_inner(state.tree, X, y)
+        if inner is not None:
+            self._settle(learn_shared(self, inner, sample_weight))
+            return self
         by_shots, steps = state.settings.worth_by_shots, state.fitted_steps
         refines = state.choice.refinement is not None
         sums, source = read_more(self, X, y, sample_weight, steps, in_memory=by_shots)

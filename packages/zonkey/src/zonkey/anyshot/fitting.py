@@ -28,7 +28,15 @@ from .shot_folds import Names
 from .shots import ShotChoosing, choose_for_names, select_classes
 from .sources import FitSource, open_source
 from .spaces import find_shift, place_among, require_joint
-from .state import BY_SHOTS, USUAL_WORTH, AnyShotState, FitSettings, add_sums, choose_candidates
+from .state import (
+    BY_SHOTS,
+    USUAL_WORTH,
+    AnyShotState,
+    FitSettings,
+    add_sums,
+    choose_candidates,
+    refuse_inner,
+)
 from .survey import KeptSamples
 
 _MANY_ANCHORS = 16_000
@@ -58,6 +66,7 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     source = open_source(model, X, y, sample_weight, seed, powers)
     matched = _match_labels(given, source.used)
     given, tree = matched, tree if matched is given else None  # numbers have no tree
+    refuse_inner(tree, source.used)
     candidates = _check_candidates(model, given, source.used)
     others = _validation(checked, source.like, given, source.labels, seed)
     compares = not model.transfer and model.kernel != "precomputed"

@@ -313,6 +313,7 @@ class AnyShotState:
         """Return the state after further samples; those of `shots` choose the worth."""
         evidence = self.evidence
         require_same_kind(labels=sums.labels, known=evidence.labels)
+        refuse_inner(self.tree, sums.labels)
         hidden = np.intersect1d(sums.labels, evidence.labels[evidence.is_hidden])
         if hidden.size:
             raise ValueError(
@@ -493,6 +494,16 @@ def add_sums(evidence: Evidence, sums: ClassSums) -> Evidence:
     kept = take_rows(totals, used)
     kept = place_like(kept, evidence.sums)
     return evidence.add(sums.labels[used], kept, sums.counts[used], sums.squares[used])
+
+
+def refuse_inner(tree: Tree | None, labels: np.ndarray) -> None:
+    """Refuse samples in chunks that are labeled at inner nodes."""
+    inner = labels[:0] if tree is None else np.intersect1d(labels, tree.inner)
+    if inner.size:
+        raise ValueError(
+            f"Samples of the inner node {format_labels(inner)} must be in memory, because they are "
+            "read several times; got chunks. Pass arrays, or labels of classes without children."
+        )
 
 
 def choose_candidates(targets: Any, known: np.ndarray, unseen: np.ndarray | None) -> np.ndarray:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import is_device_array, namespace, place_like, softmax, to_numpy
+from ..arrays import softmax, to_numpy
 from ..config import rows_per_block
 from ..inference.predict import ScoresMixin
 from ..inference.scorer import unwrap
 from ..labels import as_labels
+from ..samples import pick_rows
 
 SETS = ("unseen", "seen", "all")
 
@@ -150,13 +150,6 @@ def unwrap_search(model: Any) -> Any:
     return unwrap_search(model.best_estimator_) if hasattr(model, "best_estimator_") else model
 
 
-def take_rows(X: Any, positions: np.ndarray) -> Any:
-    """Return some rows of samples of any kind: arrays, tensors, tables or lists."""
-    if is_device_array(X):
-        return namespace(X).take(X, place_like(positions, X), axis=0)
-    return _safe_indexing(X, positions)
-
-
 def answers_of(
     subject: Subject, X: Any, y: np.ndarray, seen: np.ndarray
 ) -> tuple[dict[str, Answers], np.ndarray | None]:
@@ -231,7 +224,7 @@ def _blocks(subject: Subject, X: Any, n: int) -> Iterator[tuple[np.ndarray, Any]
     rows = rows_per_block(32 * len(subject.labels))
     for start in range(0, n, rows):
         positions = np.arange(start, min(start + rows, n))
-        block = take_rows(X, positions)
+        block = pick_rows(X, positions)
         if subject.preprocessing is not None:
             block = subject.preprocessing.transform(block)
         yield positions, block
