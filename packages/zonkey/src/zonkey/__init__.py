@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .config import config_context, get_config, set_config
     from .errors import StorageError
     from .evaluation.evaluating import evaluate
+    from .inference.bins import BinClassifier
     from .inference.explain import explain
     from .inference.index import CandidateIndex
     from .inference.onnx import to_onnx
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "AnyShotClassifier": "anyshot.classifier",
     "BaseClasses": "bpl.frame",
+    "BinClassifier": "inference.bins",
     "CandidateIndex": "inference.index",
     "Chunks": "streaming.chunks",
     "FewShotClassifier": "bpl.few_shot",
@@ -55,6 +57,7 @@ _MODULES = {
 __all__ = [
     "AnyShotClassifier",
     "BaseClasses",
+    "BinClassifier",
     "CandidateIndex",
     "Chunks",
     "FewShotClassifier",

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, namespace, softmax, to_numpy
+from ..inference.bins import BinClassifier
 from ..inference.nodes import list_paths
 from ..inference.predict import ProbabilityMixin
 from ..streaming.accept import accept_chunks
@@ -114,6 +115,24 @@ class TreeMixin(ProbabilityMixin):
         check_is_fitted(self)
         tree = None if parents is None else Tree(parents)
         return self._copy_with(self.state_.join_tree(tree))
+
+    def with_bins(self, bins: Any) -> BinClassifier:
+        """Return a classifier that answers with names for unions of classes.
+
+        Parameters
+        ----------
+        bins : mapping
+            The classes of each bin, ``{bin: [label, ...]}``. Bins may overlap and need not hold
+            every class.
+
+        Returns
+        -------
+        BinClassifier
+            Its `predict` returns the most probable bin, and rejects samples as this model does.
+        """
+        check_is_fitted(self)
+        rejection = self.scorer_.rejection
+        return BinClassifier(self, bins, rejection.below, rejection.label)
 
     def _require_tree(self, what: str) -> Tree:
         tree = self.tree_
