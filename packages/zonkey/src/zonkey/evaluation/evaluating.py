@@ -170,8 +170,9 @@ def evaluate(
             notes=notes,
             strangeness=strangeness[i].put_last(is_stranger) if strangeness else None,
             n_strangers=n_strangers,
+            trees=one.trees,
         )
-        for i, (name, _, notes) in enumerate(models)
+        for i, (name, one, notes) in enumerate(models)
     ]
     others, other_of = np.unique(data.y[is_stranger], return_inverse=True)
     drawn = np.concatenate([class_of, len(classes) + other_of])
@@ -185,6 +186,7 @@ def evaluate(
         confidence=float(confidence),
         provenance=_provenance(model, subject, data, len(kept.y), seed),
         class_names=data.class_names,
+        tree=subject.trees.get("all"),
     )
 
 

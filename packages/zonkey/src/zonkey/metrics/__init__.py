@@ -10,18 +10,23 @@ from .calibration import (
 )
 from .generalized import SeenUnseenCurve, generalized_scores, seen_unseen_curve
 from .intervals import mean_confidence_interval, paired_bootstrap_interval
+from .tree import HierarchicalScores, hierarchical_scores, level_accuracy, tree_distance
 
 __all__ = [
+    "HierarchicalScores",
     "SeenUnseenCurve",
     "SelectiveAccuracy",
     "best_penalty",
     "best_temperature",
     "expected_calibration_error",
     "generalized_scores",
+    "hierarchical_scores",
     "hit_at_k",
+    "level_accuracy",
     "mean_confidence_interval",
     "paired_bootstrap_interval",
     "per_class_accuracy",
     "seen_unseen_curve",
     "selective_accuracy",
+    "tree_distance",
 ]

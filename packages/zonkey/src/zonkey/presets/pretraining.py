@@ -8,6 +8,7 @@ other class name. Inner nodes of WordNet take part: "bird" is the mean of its cl
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -99,7 +100,15 @@ class Base:
             )
             for below, node, start in nodes
         }
-        return Tree(parents).restrict(self.names[:n])
+        parents = Tree(parents).restrict(self.names[:n]).parents
+        n_children = Counter(parents.values())
+
+        def find_parent(node: Any) -> Any:
+            above = parents[node]
+            is_lone = above is not None and n_children[above] == 1
+            return find_parent(above) if is_lone else above
+
+        return Tree({node: find_parent(node) for node in parents if n_children[node] != 1})
 
     def without(self, leaves: np.ndarray) -> Base:
         """Return the base without some leaves, and without nodes that have no other leaves."""
