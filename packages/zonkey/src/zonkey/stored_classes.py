@@ -6,6 +6,7 @@ from .anyshot.classifier import AnyShotClassifier
 from .anyshot.evidence import Evidence, Regression
 from .anyshot.refining import Refined, Refinement
 from .anyshot.state import AnyShotState, FitSettings
+from .anyshot.tree_part import TreePart
 from .bpl.few_shot import FewShotClassifier
 from .bpl.kernels import PrototypeKernel
 from .bpl.nearest_support import NearestSupport
@@ -44,6 +45,7 @@ CLASSES: dict[str, type] = {
         Temperatures,
         TextEncoder,
         Tree,
+        TreePart,
         WithinClassWhitener,
         ZeroShotClassifier,
     )

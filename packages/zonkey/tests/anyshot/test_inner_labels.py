@@ -32,7 +32,7 @@ def naive_fit(rows, labels, weights):
     X = [x for x, leaf in zip(rows, is_leaf, strict=True) if leaf]
     y = [label for label, leaf in zip(labels, is_leaf, strict=True) if leaf]
     w = [weight for weight, leaf in zip(weights, is_leaf, strict=True) if leaf]
-    start = cases.fitted(np.array(X), np.array(y), np.array(w), GIVEN)
+    start = cases.fitted(np.array(X), np.array(y), np.array(w), GIVEN, tree_weight=0.5)
     model = start
     for _ in range(3):
         shared = [], [], []
@@ -56,15 +56,16 @@ def test_samples_are_shared_by_probabilities():
     rows, labels = np.concatenate([ROWS, INNER_ROWS]), np.concatenate([Y, INNER])
     weights = np.random.default_rng(1).uniform(0.5, 2, len(rows))
     expected = naive_fit(rows, labels, weights)
-    model = AnyShotClassifier(GIVEN, **cases.GIVEN).fit(rows, labels, weights)
+    fixed = cases.GIVEN | {"tree_weight": 0.5}
+    model = AnyShotClassifier(GIVEN, **fixed).fit(rows, labels, weights)
     assert_allclose(model.centers_, expected.centers_, rtol=1e-8)
     assert_allclose(model.predict_proba(NEW), expected.predict_proba(NEW), rtol=1e-7)
     assert_array_equal(model.classes_, expected.classes_)
-    one = AnyShotClassifier(GIVEN, **cases.GIVEN).fit(ROWS, Y, weights[: len(Y)])
+    one = AnyShotClassifier(GIVEN, **fixed).fit(ROWS, Y, weights[: len(Y)])
     later = one.partial_fit(INNER_ROWS, INNER, sample_weight=weights[len(Y) :])
     assert later is one
     assert_allclose(later.centers_, expected.centers_, rtol=1e-8)
-    both = AnyShotClassifier(GIVEN, **cases.GIVEN).fit(ROWS[:9], Y[:9], weights[:9])
+    both = AnyShotClassifier(GIVEN, **fixed).fit(ROWS[:9], Y[:9], weights[:9])
     both.partial_fit(rows[9:], labels[9:], sample_weight=weights[9:])
     assert_allclose(both.centers_, expected.centers_, rtol=1e-8)
 

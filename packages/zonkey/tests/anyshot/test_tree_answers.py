@@ -118,7 +118,8 @@ def test_a_tree_changes_no_bit_of_the_leaves():
     rows, y = without_dogs()
     flat = cases.fitted(rows, y)
     parents = {node: above for node, above in PARENTS.items() if node != "dog"}
-    deep = cases.fitted(rows, y, prototypes=with_tree(cases.PROTOTYPES, parents))
+    given = with_tree(cases.PROTOTYPES, parents)
+    deep = cases.fitted(rows, y, prototypes=given, tree_weight=0.0)
     assert_array_equal(deep.predict_proba(MANY), flat.predict_proba(MANY))
     assert deep.tree_ == TREE.restrict(flat.classes_)
     assert deep.prototypes_.tree == deep.tree_
@@ -128,14 +129,15 @@ def test_a_tree_changes_no_bit_of_the_leaves():
         [*cases.PROTOTYPES.values(), np.ones(4)],
         parents=parents,
     )
-    inner = cases.fitted(rows, y, prototypes=more)
+    inner = cases.fitted(rows, y, prototypes=more, tree_weight=0.0)
     assert_array_equal(inner.predict_proba(MANY), flat.predict_proba(MANY))
 
 
 def test_new_classes_join_the_tree():
     rows, y = without_dogs()
     parents = {node: above for node, above in PARENTS.items() if node != "dog"}
-    model = cases.fitted(rows, y, prototypes=with_tree(cases.PROTOTYPES, parents))
+    given = with_tree(cases.PROTOTYPES, parents)
+    model = cases.fitted(rows, y, prototypes=given, tree_weight=0.0)
     new = Prototypes(["eel", "fish"], 2 * np.eye(4)[:2], parents={"eel": "fish", "fish": "animal"})
     wider = model.with_classes(new)
     assert wider.tree_.path("eel") == ("animal", "fish", "eel")

@@ -81,6 +81,9 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
     ridge : float or "auto", default="auto"
         Nonnegative ridge penalty, in units of the mean diagonal of the kernel. It is multiplied by
         1 + 8 / n for a class with n samples, whose mean is uncertain.
+    tree_weight : float or "auto", default="auto"
+        Nonnegative weight of the tree of classes in the kernel, relative to the prototypes: classes
+        of common nodes borrow strength from each other. 0 ignores the tree there.
     worth : float, "auto" or "shots", default="auto"
         Number of samples that a prototype is worth, above 0. "auto": the variance of samples within
         classes divided by the squared error of priors of held-out classes. "shots": 10 at first.
@@ -197,6 +200,7 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         "kernel": Options(*KERNELS, "auto"),
         "gamma": Interval(0, also=("auto",)),
         "ridge": Interval(0, also=("auto",)),
+        "tree_weight": Interval(0, also=("auto",)),
         "worth": Interval(0, open_below=True, also=("auto", BY_SHOTS)),
         "n_shots": Count(0),
         "seen_penalty": Interval(also=("auto",)),
@@ -224,6 +228,7 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         kernel: str = "auto",
         gamma: Any = "auto",
         ridge: Any = "auto",
+        tree_weight: Any = "auto",
         worth: Any = "auto",
         n_shots: int = 0,
         seen_penalty: Any = "auto",
@@ -244,6 +249,7 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         self.kernel = kernel
         self.gamma = gamma
         self.ridge = ridge
+        self.tree_weight = tree_weight
         self.worth = worth
         self.n_shots = n_shots
         self.seen_penalty = seen_penalty

@@ -19,7 +19,7 @@ from ..prototypes import Prototypes
 from ..streaming.reduce import Pass
 from ..tree import Tree
 from .adapting import Reserve
-from .choice import Choice, learn_kernel, steps_of
+from .choice import Choice, find_tree_part, learn_kernel, steps_of
 from .choosing import POWERS, Choosing
 from .evidence import Evidence, Regression
 from .held_out import FEWEST_CLASSES, TrainingData
@@ -49,9 +49,11 @@ _NO_PROTOTYPES = {
     "kernel": "linear",
     "gamma": 1.0,
     "ridge": 1.0,
+    "tree_weight": 0.0,
     "worth": 0.0,
 }
 _CHOSEN = ("preprocessing", "prototype_transformer", "kernel", "gamma", "ridge", "worth")
+_OF_TREES = "tree_weight"
 
 
 def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -> AnyShotState:
@@ -79,8 +81,8 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     by_hm = competes and not (model.transfer or is_complete)
     if given is not None and others is None and not is_complete:
         _warn_of_few(model, np.intersect1d(given.labels, source.used))
-    choice, steps = _choose_parameters(model, source, given, others, seed, shift, by_hm=by_hm)
-    regression = _learn_map(model, given, steps, seed)
+    choice, steps = _choose_parameters(model, source, given, others, seed, shift, tree, by_hm=by_hm)
+    regression = _learn_map(model, given, steps, seed, tree)
     if is_complete:
         choice, steps = _choose_by_shots(model, source, regression, choice, shift, seed)
     preprocessing = steps["preprocessing"]
@@ -171,12 +173,13 @@ def fit_names(model: Any, X: Any) -> AnyShotState:
         "kernel": choice.point.kernel,
         "gamma": choice.point.gamma,
         "ridge": choice.point.ridge,
+        "tree_weight": 0.0,
     }
     steps |= {name: value for name, value in fixed.items() if name in steps}
     like = namespace(X).astype(X[:1, :], namespace(X).float64)
     state = AnyShotState(
         evidence=Evidence.make_empty(given.labels, like=like),
-        regression=_learn_map(model, given, steps, seed),
+        regression=_learn_map(model, given, steps, seed, tree),
         choice=choice,
         steps=steps,
         preprocessing=preprocessing,
@@ -316,6 +319,7 @@ def _choose_parameters(
     others: KeptSamples | None,
     seed: int,
     shift: np.ndarray | None,
+    tree: Tree | None,
     *,
     by_hm: bool,
 ) -> tuple[Choice, dict[str, Any]]:
@@ -328,7 +332,8 @@ def _choose_parameters(
         fixed |= {"prototype_transformer": None, "gamma": 1.0}
     if not is_auto(model.seen_penalty):
         fixed["seen_penalty"] = float(model.seen_penalty)
-    needed = {*_CHOSEN} - {*fixed} or is_auto(model.seen_penalty) or is_auto(model.temperature)
+    wanted = {*_CHOSEN} if tree is None else {*_CHOSEN, _OF_TREES}
+    needed = wanted - {*fixed} or is_auto(model.seen_penalty) or is_auto(model.temperature)
     start = Choosing.start(fixed, joint=shift is not None)
     choice = Choice(start, fixed.get("worth", 0.0))
     if needed:
@@ -346,6 +351,7 @@ def _choose_parameters(
             by_hm=by_hm,
             n_shots=model.n_shots,
             seed=seed,
+            tree=None if tree is None else (tree, given.labels),
         ).run()
     if not is_auto(model.seen_penalty):
         choice = replace(choice, penalty=float(model.seen_penalty))
@@ -357,18 +363,21 @@ def _fixed_parameters(model: Any) -> dict[str, Any]:
     fixed = {name: getattr(model, name) for name in _CHOSEN if not is_auto(getattr(model, name))}
     if model.worth == BY_SHOTS:
         fixed["worth"] = USUAL_WORTH
+    if not is_auto(model.tree_weight):
+        fixed[_OF_TREES] = float(model.tree_weight)
     return fixed
 
 
 def _learn_map(
-    model: Any, given: Prototypes | None, steps: dict[str, Any], seed: int
+    model: Any, given: Prototypes | None, steps: dict[str, Any], seed: int, tree: Tree | None
 ) -> Regression | None:
     """Return the map of prototypes, learned from all that were given."""
     if given is None:
         return None
-    _, transformer, kernel = learn_kernel(given.matrix.astype(np.float64), steps)
+    Y, transformer, kernel = learn_kernel(given.matrix.astype(np.float64), steps)
     ridge, n_components = float(steps["ridge"]), model.n_components
-    return Regression(given, given.labels, transformer, kernel, ridge, n_components, seed)
+    part = find_tree_part(tree, steps["tree_weight"], kernel, Y)
+    return Regression(given, given.labels, transformer, kernel, ridge, n_components, seed, part)
 
 
 def _gather_evidence(
@@ -395,7 +404,7 @@ def _reserve_samples(
         return Reserve.from_kept(source.kept, state.prepare, source.labels, refines=refines)
     known = state.regression.prototypes
     rows, places = np.unique(others.codes, return_inverse=True)
-    priors = state.predict_priors(known.matrix[rows])
+    priors = state.predict_priors(known.matrix[rows], labels=known.labels[rows])
     few = replace(others, codes=places)
     return Reserve.from_kept(few, state.prepare, known.labels[rows], priors)
 

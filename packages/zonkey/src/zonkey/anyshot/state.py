@@ -172,20 +172,26 @@ class AnyShotState:
         return self.prepare(place_like(np.asarray(Y, np.float64) + self.shift, self.evidence.sums))
 
     def predict_priors(
-        self, Y: np.ndarray, ridge: Ridge | None = None, trust: float = 1.0
+        self,
+        Y: np.ndarray,
+        ridge: Ridge | None = None,
+        trust: float = 1.0,
+        labels: np.ndarray | None = None,
     ) -> Array:
         """Return the prior of a class without samples for each prototype, a row of Y.
 
-        What the regression predicts is multiplied by `trust`.
+        What the regression predicts is multiplied by `trust`. Labels tell where in the tree the
+        classes are.
         """
         regression, evidence, placed = self.regression, self.evidence, self.place_prototypes()
         assert regression is not None
         if placed is None:
-            return trust * regression.predict(Y, evidence, ridge)
+            return trust * regression.predict(Y, evidence, ridge, labels)
         own = placed.scale * self.place(Y)
         if not evidence.is_anchor.any():
             return own
-        return own + trust * regression.predict(Y, placed.subtract_from(evidence), ridge)
+        rest = placed.subtract_from(evidence)
+        return own + trust * regression.predict(Y, rest, ridge, labels)
 
     @property
     def fitted_steps(self) -> tuple[Any, ...]:
@@ -411,14 +417,18 @@ class AnyShotState:
         assert self.regression is not None
         extended = self.regression.prototypes.extended(prototypes.with_parents(None))
         targets = self.targets
+        trees = [tree for tree in (self.tree, prototypes.tree) if tree is not None]
+        tree = trees[0].extend(trees[-1]) if trees else None
+        part = self.regression.tree_part
+        if part is not None and tree is not None:
+            part = replace(part, tree=tree)
         wider = replace(
             self,
             evidence=evidence.add_described(new),
-            regression=replace(self.regression, prototypes=extended),
+            regression=replace(self.regression, prototypes=extended, tree_part=part),
             targets=targets if isinstance(targets, str) else np.union1d(as_labels(targets), new),
-        ).learn()
-        trees = [tree for tree in (self.tree, prototypes.tree) if tree is not None]
-        return wider.join_tree(trees[0].extend(trees[-1]) if trees else None)
+        ).join_tree(tree)
+        return wider.learn()
 
     def join_tree(self, tree: Tree | None) -> Self:
         """Return the state whose known classes are leaves of a tree."""
