@@ -10,10 +10,9 @@ from .calibration import (
 )
 from .generalized import SeenUnseenCurve, generalized_scores, seen_unseen_curve
 from .intervals import mean_confidence_interval, paired_bootstrap_interval
-from .tree import HierarchicalScores, hierarchical_scores, level_accuracy, tree_distance
+from .tree import hierarchical_scores, level_accuracy, tree_distance
 
 __all__ = [
-    "HierarchicalScores",
     "SeenUnseenCurve",
     "SelectiveAccuracy",
     "best_penalty",
