@@ -120,18 +120,17 @@ def test_the_weight_is_chosen_on_held_out_classes(by_group):
     assert tree > flat + 0.1 if by_group else tree > flat - 0.05
 
 
-@pytest.mark.parametrize("shots", [1, 2])
-def test_rare_classes_borrow_strength(shots):
+def test_rare_classes_borrow_strength():
     gains = []
-    for seed in range(3):
+    for seed in range(2):
         labels, looks, given, rng = world(by_group=True, seed=seed)
-        y, few = np.repeat(np.arange(30), 12), np.repeat(np.arange(30, 40), shots)
+        y, few = np.repeat(np.arange(30), 12), np.arange(30, 40)
         new = np.repeat(np.arange(30, 40), 30)
         rows, more, X_new = (
             looks[own] + 2.5 * rng.normal(size=(len(own), 16)) for own in (y, few, new)
         )
         tree, flat = (
-            AnyShotClassifier(given, preprocessing=None, tree_weight=weight)
+            AnyShotClassifier(given, preprocessing=None, kernel="linear", tree_weight=weight)
             .fit(rows, labels[y])
             .partial_fit(more, labels[few])
             .score(X_new, labels[new])

@@ -77,6 +77,11 @@ def test_prototypes_are_read_with_their_tree(made, tmp_path):
     assert numbers.dimension_names == ("parent", "f")
 
 
+def test_files_are_checked(made):
+    text = done("data", "check", made / "features.parquet", made / "prototypes.csv")
+    assert f"prototypes.csv has {len(LABELS)} classes" in text  # nodes are no classes
+
+
 def test_a_wrong_tree_is_refused(made, tmp_path):
     frame = pd.read_csv(made / "prototypes.csv")
     frame.loc[frame["class"] == "left", "Parent"] = "seen 1"

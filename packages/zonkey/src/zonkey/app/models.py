@@ -100,13 +100,12 @@ class LoadedModel:
         seen = set(np.asarray(getattr(last, "seen_classes_", last.classes_)).tolist())
         unseen = set(np.asarray(getattr(last, "unseen_classes_", [])).tolist())
         tree = getattr(getattr(last, "state_", None), "tree", None)
-        rows = []
+        rows, nodes = [], set() if tree is None else {*tree.nodes.tolist()}
         for label in sorted(seen | unseen | candidates):
             kind, is_candidate = "seen" if label in seen else "unseen", label in candidates
             rows.append({"label": label, "kind": kind, "candidate": is_candidate})
             if tree is not None:
-                path = tree.restrict([label]).path(label)
-                rows[-1]["above"] = list(path[:-1])
+                rows[-1]["above"] = [*tree.path(label)[:-1]] if label in nodes else []
         return rows
 
     def require(self, method: str, purpose: str, option: str | tuple[str, ...] = ()) -> None:

@@ -43,9 +43,8 @@ def find_above(tree: Tree, level: int | None) -> np.ndarray:
 
 def list_paths(tree: Tree, labels: np.ndarray) -> np.ndarray:
     """Return the path to each label as a tuple; that of a label outside the tree is empty."""
-    found: Any = {}
-    for label in np.unique(labels).tolist():
-        found[label] = tree.path(label) if np.isin(label, tree.nodes) else ()
+    nodes, distinct = {*tree.nodes.tolist()}, np.unique(labels).tolist()
+    found: Any = {label: tree.path(label) if label in nodes else () for label in distinct}
     paths = np.empty(len(labels), object)
     paths[:] = [found[label] for label in labels.tolist()]
     return paths
