@@ -143,7 +143,11 @@ def compare_without_samples(data: Data) -> list[dict[str, Any]]:
         for among, rows_of in (("unseen", is_rare), ("all", np.full(len(is_rare), True))):
             one = model.with_candidates(among)
             X, y = data.X_test[rows_of][:_MOST], data.y_test[rows_of][:_MOST]
-            row = {"candidates": among, "model": name, **figures(data, y, one.predict(X))}
+            row = {
+                "candidates": among,
+                "model": name,
+                **figures(data, y, np.asarray(one.predict(X))),
+            }
             for level in range(1, data.tree.n_levels):
                 right = one.predict(X, level=level) == data.tree.lift(y, level)
                 row[f"level {level} by sums"] = 100 * np.mean(right)
