@@ -357,7 +357,7 @@ class _Posterior:
             else:
                 regression = self.state.regression
                 y = regression.prototypes[label][None]
-                weights = regression.weights(y, evidence, self.ridge)[0]
+                weights = regression.weights(y, evidence, self.ridge, np.array([label]))[0]
             shares[evidence.is_anchor] = share * weights
         shares[place] += 1 - share
         return shares
