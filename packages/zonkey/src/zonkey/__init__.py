@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .inference.index import CandidateIndex
     from .inference.onnx import to_onnx
     from .persistence.card import model_card
+    from .multilabel.classifier import MultiLabelClassifier
     from .persistence.model import load, model_info, save
     from .prototypes import Prototypes
     from .streaming.chunks import Chunks
@@ -34,6 +35,7 @@ _MODULES = {
     "Chunks": "streaming.chunks",
     "FewShotClassifier": "bpl.few_shot",
     "Moments": "bpl.moments",
+    "MultiLabelClassifier": "multilabel.classifier",
     "NearestSupport": "bpl.nearest_support",
     "Prototypes": "prototypes",
     "StorageError": "errors",
@@ -57,6 +59,7 @@ __all__ = [
     "Chunks",
     "FewShotClassifier",
     "Moments",
+    "MultiLabelClassifier",
     "NearestSupport",
     "Prototypes",
     "StorageError",

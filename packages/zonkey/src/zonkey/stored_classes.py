@@ -13,6 +13,10 @@ from .bpl.zero_shot import ZeroShotClassifier
 from .encoders.image_encoder import ImageEncoder
 from .encoders.text_encoder import TextEncoder
 from .inference.scorer import LinearScores, Rejection, Scorer
+from .multilabel.choosing import LabelChoice
+from .multilabel.classifier import MultiLabelClassifier
+from .multilabel.settling import Common
+from .multilabel.state import MultiLabelState
 from .preprocessing import FeatureNormalizer, WithinClassWhitener
 from .prototypes import Prototypes
 
@@ -24,12 +28,16 @@ CLASSES: dict[str, type] = {
         AnyShotClassifier,
         AnyShotState,
         Choice,
+        Common,
         Evidence,
         FeatureNormalizer,
         FewShotClassifier,
         FitSettings,
         ImageEncoder,
+        LabelChoice,
         LinearScores,
+        MultiLabelClassifier,
+        MultiLabelState,
         NearestSupport,
         Point,
         Prototypes,

@@ -10,6 +10,7 @@ from .calibration import (
 )
 from .generalized import SeenUnseenCurve, generalized_scores, seen_unseen_curve
 from .intervals import mean_confidence_interval, paired_bootstrap_interval
+from .multilabel import mean_average_precision, multilabel_calibration_error
 
 __all__ = [
     "SeenUnseenCurve",
@@ -19,7 +20,9 @@ __all__ = [
     "expected_calibration_error",
     "generalized_scores",
     "hit_at_k",
+    "mean_average_precision",
     "mean_confidence_interval",
+    "multilabel_calibration_error",
     "paired_bootstrap_interval",
     "per_class_accuracy",
     "seen_unseen_curve",
