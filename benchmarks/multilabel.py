@@ -14,12 +14,11 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from multilabel_data import MarkedProblem, generate_marked, load_debtags, load_separate
-from recording import save_markdown
+from recording import save_page
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.multiclass import OneVsRestClassifier
@@ -27,7 +26,6 @@ from sklearn.multiclass import OneVsRestClassifier
 from zonkey import MultiLabelClassifier, Prototypes
 from zonkey.metrics import mean_average_precision, multilabel_calibration_error
 
-RESULT = Path(__file__).parent / "results" / "multilabel.md"
 SHOTS = (0, 1, 2, 5, 10, 50, None)
 CS, N_FOLDS, N_DRAWS = (1.0, 10.0, 100.0), 3, 3
 THRESHOLDS = np.linspace(0.02, 0.9, 45)
@@ -142,44 +140,41 @@ def run(problem: MarkedProblem, k: int | None, seed: int) -> dict[str, list[floa
     return found
 
 
-def tabulate(problem: MarkedProblem, shots: Any, n_draws: int) -> list[str]:
-    n, m = problem.Y.shape
-    lines = [
-        f"## {problem.name}",
-        "",
-        f"{n} samples to draw from, {len(problem.Y_test)} test samples, {m} labels, "
-        f"{problem.Y_test.sum(axis=1).mean():.1f} per sample.",
-        "",
-        "| positives | method | micro F1 | macro F1 | mAP | ECE | s |",
-        "|---|---|---|---|---|---|---|",
-    ]
+def tabulate(problem: MarkedProblem, shots: Any, n_draws: int) -> list[dict[str, Any]]:
+    rows = []
     for k in shots:
         draws = [run(problem, k, seed) for seed in range(1 if k in (0, None) else n_draws)]
         for name in draws[0]:
             values = np.mean([draw[name] for draw in draws], axis=0)
-            cells = [f"{v:.3f}" for v in values[:3]] + [f"{values[3]:.4f}", f"{values[4]:.1f}"]
+            cells = [f"{value:.3f}" for value in values[:3]] + [f"{values[3]:.4f}"]
             cells = ["" if cell == "nan" else cell for cell in cells]
-            lines.append(f"| {'all' if k is None else k} | {name} | {' | '.join(cells)} |")
-            print(problem.name, *lines[-1:], flush=True)
-    return [*lines, ""]
+            shown = dict(zip(("micro F1", "macro F1", "mAP", "ECE"), cells, strict=True))
+            few = "all" if k is None else str(k)
+            rows.append({"positives": few, "method": name, **shown, "s": f"{values[4]:.1f}"})
+            print(problem.name, *rows[-1].values(), flush=True)
+    return rows
+
+
+def describe(problem: MarkedProblem) -> str:
+    n, m = problem.Y.shape
+    return (
+        f"{problem.name}: {n} samples to draw from, {len(problem.Y_test)} test samples, {m} "
+        f"labels, {problem.Y_test.sum(axis=1).mean():.1f} per sample"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few shots, one draw, no record")
-    parser.add_argument("--only", default="", help="name of one set")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     shots, n_draws = ((0, 2, 10), 1) if options.quick else (SHOTS, N_DRAWS)
-    lines = []
-    for load in (load_debtags, load_separate, generate_marked):
-        problem = load()
-        if options.only in ("", problem.name):
-            lines += tabulate(problem, shots, n_draws)
-    if options.quick or options.only:
-        return
-    head = ["# Several labels per sample", "", *(__doc__ or "").strip().splitlines()[4:], ""]
-    RESULT.write_text("\n".join([*head, describe_machine(), "", *lines]))
+    problems = [load() for load in (load_debtags, load_separate, generate_marked)]
+    tables = {describe(problem): tabulate(problem, shots, n_draws) for problem in problems}
+    if not options.quick:
+        below = (__doc__ or "").partition("[--quick]")[2]
+        command = "python benchmarks/multilabel.py"
+        save_page("multilabel", "Several labels per sample", command, tables, below=below)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ knowledge.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from .learning import (
 
 SHRINKAGES = (16.0, 4.0, 1.0)
 WORTHS = (0.5, 2.0, 8.0, 32.0)
+TRUSTS = (1.0, 0.5, 0.0)  # of what prototypes say of labels with samples
 STRENGTHS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)  # from strong to weak
 USUAL_SCALE = 32.0  # of samples of unit length
 # Usual values and how many doublings from them are as common as a standard deviation.
@@ -44,13 +46,15 @@ class LabelChoice:
 
     power: float | None = 1.0  # None where the user gave the preprocessing
     shrinkage: float | None = 16.0
-    worth: float = _WORTH  # positives that a prototype is worth
+    worth: float = _WORTH  # positives that a prior is worth
+    trust: float = 1.0  # factor of priors of labels with samples
     scale: float = USUAL_SCALE  # of the discriminants
     strength: float = 1.0  # of the pull to them; infinity keeps them
     n_out: float = 0.0  # positives that were left out
 
     def __zonkey_validate__(self) -> None:
         require_number("worth", self.worth, 0)
+        require_number("trust", self.trust, 0)
         require_number("scale", self.scale, 0)
         require_that(self.strength > 0, "`strength` of the pull must be above 0.")
 
@@ -135,8 +139,8 @@ class _Choosing:
             ways = [(self.usual.power, shrinkage) for shrinkage in SHRINKAGES]
         for way in ways:
             learned = [self._learn(way, *fold) for fold in self.folds]
-            for worth in self._worths():
-                scale, surprise = self._judge(learned, worth)
+            for worth, trust in product(WORTHS, self._trusts()):
+                scale, surprise = self._judge(learned, worth, trust)
                 surprise += _count_doublings(worth, _WORTH, _WORTH_SPREAD) / self.n_out
                 if way is not None:
                     cost = _count_doublings(way[1], _SHRINKAGE, _SHRINKAGE_SPREAD)
@@ -144,12 +148,13 @@ class _Choosing:
                 if surprise < best:
                     best, parts = surprise, learned
                     shrinkage = None if way is None else way[1]
-                    found = replace(found, shrinkage=shrinkage, worth=worth, scale=scale)
+                    chosen = {"worth": worth, "trust": trust, "scale": scale}
+                    found = replace(found, shrinkage=shrinkage, **chosen)
         strength = self._choose_strength(parts, found)
         return replace(found, strength=strength, n_out=self.n_out)
 
-    def _worths(self) -> tuple[float, ...]:
-        return WORTHS
+    def _trusts(self) -> tuple[float, ...]:
+        return (0.0,) if self.names.regression is None else TRUSTS
 
     def _learn(self, way: Way, stay: np.ndarray, out: np.ndarray) -> _Part:
         kept = self.samples.take(stay)
@@ -157,11 +162,11 @@ class _Choosing:
         X = self.samples.X
         return _Part(kept, learned, learned.prepare(kept.X), learned.prepare(X[out]))
 
-    def _judge(self, parts: list[_Part], worth: float) -> tuple[float, float]:
+    def _judge(self, parts: list[_Part], worth: float, trust: float) -> tuple[float, float]:
         """Return the most likely scale of the discriminants, and the surprise under it."""
         scores, base = [], []
         for part in parts:
-            W, b = part.learned.start(worth)
+            W, b = part.learned.start(worth, trust)
             scores.append(part.Z_out @ W.T.astype(np.float32) + b)
             base.append(np.broadcast_to(part.learned.base, scores[-1].shape))
         return self._calibrate(np.concatenate(scores), np.concatenate(base), USUAL_SCALE)
@@ -177,7 +182,7 @@ class _Choosing:
         best, found, guesses = np.inf, float("inf"), [None] * len(parts)
         unmoved: list[Any] = []
         for part in parts:
-            W, b = part.learned.start(choice.worth, choice.scale)
+            W, b = part.learned.start(choice.worth, choice.trust, choice.scale)
             unmoved.append((W, b + part.learned.base))
         best = self._surprise_of(parts, unmoved) * (1 - _LEAST_GAIN)
         for strength in STRENGTHS:

@@ -150,7 +150,7 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
         self.precision = precision
         self.random_state = random_state
 
-    def fit(self, X: Any = None, Y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from samples with their labels, or in a joint space from names alone.
 
         Parameters
@@ -158,7 +158,7 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
         X : array-like of shape (n_samples, n_features)
             Training samples, in memory. With ``space="joint"`` and without labels, samples tell
             only how far they lie from the prototypes; None compares by cosines.
-        Y : array-like or sparse matrix of shape (n_samples, n_labels), or list of n_samples
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or list of n_samples
             Indicator matrix of 0 and 1, with NaN or -1 where nobody knows; the columns of a
             DataFrame are the labels, those of other matrices are numbered from 0. Or a list of
             sets, lists or tuples of labels, or one text ``a|b`` per sample, "" without any.
@@ -170,10 +170,10 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
         MultiLabelClassifier
             The fitted estimator.
         """
-        if self.space == "joint" and Y is None and sample_weight is None:
+        if self.space == "joint" and y is None and sample_weight is None:
             self._settle(fit_names(self, X))
         else:
-            self._settle(fit_state(self, X, Y, sample_weight))
+            self._settle(fit_state(self, X, y, sample_weight))
         return self
 
     def with_classes(self, prototypes: Any) -> Self:
@@ -298,7 +298,7 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
         """
         return np.asarray([join_marks(names) for names in self.predict_sets(X)], dtype=str)
 
-    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of samples all of whose labels are right, as everywhere in scikit-learn.
 
         That is a hard measure: use `zonkey.evaluate` for F1, average precision and more.
@@ -307,7 +307,7 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
         ----------
         X : array-like of shape (n_samples, n_features)
             Samples.
-        Y : array-like of shape (n_samples, n_labels), or list of n_samples
+        y : array-like of shape (n_samples, n_labels), or list of n_samples
             True labels, in any form that `fit` takes.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples.
@@ -322,16 +322,16 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
             raise TypeError(
                 f"X must be in memory to be scored; got {type(X).__name__}. Pass arrays."
             )
-        truth = self.read_labels(Y)
         predicted = self.predict(X)
+        truth = self.read_labels(y)
         return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
 
-    def read_labels(self, Y: Any) -> np.ndarray:
+    def read_labels(self, y: Any) -> np.ndarray:
         """Return true labels, in any form that `fit` takes, as an indicator matrix.
 
         Parameters
         ----------
-        Y : array-like of shape (n_samples, n_labels), or list of n_samples
+        y : array-like of shape (n_samples, n_labels), or list of n_samples
             Labels of samples, all of which must be known.
 
         Returns
@@ -341,7 +341,7 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
             `classes_`.
         """
         classes = to_numpy(self.classes_)
-        marks = read_marks(Y, known=classes)
+        marks = read_marks(y, known=classes)
         used = np.asarray(marks.matrix.sum(axis=0)).ravel() > 0
         others = np.setdiff1d(marks.labels[used], classes)
         if others.size:

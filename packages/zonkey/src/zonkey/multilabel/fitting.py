@@ -23,7 +23,7 @@ from ..streaming.priorities import row_priorities
 from .choosing import LabelChoice, choose
 from .learning import LabelNames, Learned, MarkedSamples, fit_preprocessing
 from .marks import Marks, check_names, read_marks
-from .settling import Common, Wanted, settle, settle_names, usual_base
+from .settling import Common, Wanted, match_number, settle, settle_names, usual_base
 from .state import MultiLabelState
 
 _MANY_LABELS, _LANDMARKS = 4000, 2000
@@ -79,8 +79,11 @@ def fit_names(model: Any, X: Any) -> MultiLabelState:
         learned = replace(learned, mean=np.zeros_like(learned.mean))
     typical = usual_base(m)
     vars(learned)["base"] = np.full(m, typical)
-    settled = settle_names(learned, Common(), wanted)
-    return _start(learned, names, choice, wanted, typical).settle(settled, Common())
+    common = Common()
+    if X is not Q:
+        common = match_number(learned, common, learned.prepare(X))
+    settled = settle_names(learned, common, wanted)
+    return _start(learned, names, choice, wanted, typical).settle(settled, common)
 
 
 def _check_all(model: Any) -> tuple[Wanted, Prototypes | None, int]:

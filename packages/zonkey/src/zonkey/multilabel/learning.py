@@ -164,10 +164,12 @@ class Learned:
         seen = n > 0
         return np.where(seen, found, np.median(found[seen])) if seen.any() else found
 
-    def start(self, worth: float, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    def start(
+        self, worth: float, trust: float = 1.0, scale: float = 1.0
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the directions (m x d) of the linear discriminants, and what they add."""
         n, total = self.evidence.counts, np.maximum(self.totals, 1e-12)
-        c = (worth * self.prior + self.evidence.sums) / np.maximum(worth + n, 1e-12)[:, None]
+        c = (worth * trust * self.prior + self.evidence.sums) / np.maximum(worth + n, 1e-12)[:, None]
         ratio = np.minimum(total / np.maximum(total - n, 1e-12), _MOST_RATIO)
         d = scale * c * ratio[:, None]
         return d, -np.einsum("ij,ij->i", d, c * (1 - ratio / 2)[:, None])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 from typing import Any
@@ -69,15 +70,18 @@ def read_marks(Y: Any, n: int | None = None, known: np.ndarray | None = None) ->
     all of `known` if these are as many.
     """
     if Y is None:
-        raise ValueError("Y must hold the labels of each sample; got None. Pass fit(X, Y).")
+        raise ValueError(
+            "This MultiLabelClassifier estimator requires y to be passed, but the target y is None; "
+            "it holds the labels of each sample. Pass fit(X, y)."
+        )
     if sparse.issparse(Y) or _is_table(Y):
         marks = _from_matrix(Y, known)
     else:
         marks = _from_lists(Y)
     if n is not None and marks.matrix.shape[0] != n:
         raise ValueError(
-            f"Y must have one row for each of the {n} samples; got {marks.matrix.shape[0]}. Pass "
-            "X and Y of the same samples."
+            f"y must have one row for each of the {n} samples; got {marks.matrix.shape[0]}. Pass "
+            "X and y of the same samples."
         )
     return marks
 
@@ -109,7 +113,7 @@ def _is_table(Y: Any) -> bool:
 def _from_matrix(Y: Any, known: np.ndarray | None) -> Marks:
     names = None
     if hasattr(Y, "columns"):
-        names = as_labels(list(Y.columns), "Columns of Y")
+        names = as_labels(list(Y.columns), "Columns of y")
         Y = Y.to_numpy()
     elif is_device_array(Y):
         Y = to_numpy(Y)
@@ -124,13 +128,17 @@ def _from_matrix(Y: Any, known: np.ndarray | None) -> Marks:
     wrong = ~is_unknown & (matrix.data != 1)
     if wrong.any():
         raise ValueError(
-            "Unknown label type: Y must be an indicator matrix of 0 and 1, or NaN or -1 where "
+            "Unknown label type: y must be an indicator matrix of 0 and 1, or NaN or -1 where "
             f"nobody knows; got {format_value(matrix.data[wrong][0])}. Pass a list of sets of "
             "labels, or one text a|b per sample."
         )
+    if is_unknown.all() and len(is_unknown) == matrix.shape[0] * matrix.shape[1]:
+        raise ValueError(
+            "y must tell of some samples whether a label applies; got NaN or -1 only. Pass 0 and 1."
+        )
     order = np.argsort(labels, kind="stable")
     if (labels[order][1:] == labels[order][:-1]).any():
-        raise ValueError("Columns of Y must have different names; some are equal. Rename them.")
+        raise ValueError("Columns of y must have different names; some are equal. Rename them.")
     marked = _select(matrix, ~is_unknown)[:, order].tocsr()
     unknown = _select(matrix, is_unknown)[:, order].tocsr() if is_unknown.any() else None
     return Marks(labels[order], marked, unknown)
@@ -139,7 +147,7 @@ def _from_matrix(Y: Any, known: np.ndarray | None) -> Marks:
 def _check_dense(matrix: np.ndarray) -> np.ndarray:
     if matrix.ndim != 2:
         raise ValueError(
-            f"Y must be an indicator matrix of samples and labels; got shape {matrix.shape}. Pass "
+            f"y must be an indicator matrix of samples and labels; got shape {matrix.shape}. Pass "
             "one row per sample."
         )
     if matrix.dtype == object:
@@ -147,16 +155,19 @@ def _check_dense(matrix: np.ndarray) -> np.ndarray:
             matrix = matrix.astype(np.float64)
         except (TypeError, ValueError):
             raise ValueError(
-                "Unknown label type: Y must be an indicator matrix of numbers 0 and 1; got other "
+                "Unknown label type: y must be an indicator matrix of numbers 0 and 1; got other "
                 "values. Pass a list of sets of labels instead."
             ) from None
     if matrix.dtype.kind not in "iufb":
         raise ValueError(
-            f"Unknown label type: Y must be an indicator matrix of 0 and 1; got {matrix.dtype}. "
+            f"Unknown label type: y must be an indicator matrix of 0 and 1; got {matrix.dtype}. "
             "Pass a list of sets of labels, or one text a|b per sample."
         )
     if np.isinf(matrix.astype(np.float64)).any():
-        raise ValueError("Y must not contain infinity; got some. Pass 0, 1, or NaN for unknown.")
+        raise ValueError(
+            "Input y contains infinity; it must be an indicator matrix. Pass 0, 1, or NaN where "
+            "nobody knows."
+        )
     return matrix.astype(np.float64)
 
 
@@ -168,7 +179,7 @@ def _name_columns(names: np.ndarray | None, known: np.ndarray | None, n: int) ->
         return numbers
     if len(known) != n:
         raise ValueError(
-            f"Columns of Y have no names, and prototypes of {len(known)} labels, such as "
+            f"Columns of y have no names, and prototypes of {len(known)} labels, such as "
             f"{format_value(known[0])}, do not tell them; got {n} columns. Pass a DataFrame whose "
             "columns are the labels, or lists of labels."
         )
@@ -184,15 +195,17 @@ def _select(matrix: sparse.csr_array, kept: np.ndarray) -> sparse.csr_array:
 def _from_lists(Y: Any) -> Marks:
     rows = Y.tolist() if hasattr(Y, "tolist") else list(Y)
     if not len(rows):
-        raise ValueError("Y must have at least one row; got none. Pass the labels of each sample.")
+        raise ValueError("y must have at least one row; got none. Pass the labels of each sample.")
+    if any(isinstance(row, float) and math.isinf(row) for row in rows):
+        raise ValueError("Input y contains infinity; it must hold labels. Pass sets of them.")
     lists = [_split_row(row, i) for i, row in enumerate(rows)]
     flat = [label for row in lists for label in row]
     if not flat:
         raise ValueError(
-            f"Y must mark at least one label; got {len(rows)} samples without any. Pass an "
+            f"y must mark at least one label; got {len(rows)} samples without any. Pass an "
             "indicator matrix if all labels are to be kept, or prototypes alone: fit()."
         )
-    labels, columns = np.unique(as_labels(flat, "Labels of Y"), return_inverse=True)
+    labels, columns = np.unique(as_labels(flat, "Labels of y"), return_inverse=True)
     of_sample = np.repeat(np.arange(len(rows)), [len(row) for row in lists])
     shape = len(rows), len(labels)
     matrix = sparse.csr_array((np.ones(len(flat)), (of_sample, columns)), shape=shape)
@@ -208,9 +221,9 @@ def _split_row(row: Any, i: int) -> tuple[Any, ...]:
     if isinstance(row, Set | list | tuple | np.ndarray):
         return tuple(row)
     raise ValueError(
-        "Unknown label type: Y must be an indicator matrix, a list of sets of labels, or one text "
-        f"a|b per sample; got {format_value(row)} for sample {i}. Put single labels into lists: "
-        "[[label] for label in y]."
+        "Unknown label type: y must be an indicator matrix, a list of sets of labels, or one text "
+        f"a|b per sample; got {format_value(row)} for sample {i}. For one class per sample use "
+        "AnyShotClassifier, or put it into a list: [[label] for label in y]."
     )
 
 
@@ -224,7 +237,7 @@ def check_names(labels: np.ndarray, given: Prototypes | None) -> np.ndarray:
     every = np.union1d(labels, given.labels)
     if not np.isin(labels, given.labels).any():
         raise ValueError(
-            f"At least one label of Y needs a prototype; got labels {format_labels(labels)} and "
+            f"At least one label of y needs a prototype; got labels {format_labels(labels)} and "
             f"prototypes of {format_labels(given.labels)}. Use the same names in both."
         )
     return every

@@ -6,7 +6,7 @@ of labels in random order, also tells what is common to all labels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,10 @@ from .learning import LabelNames, Learned, MarkedSamples, fit_preprocessing, ref
 _COPIES = 64  # bytes for each score of a block that is held at a time
 _MOST_LABELS = 512
 # Of names alone, in the units of priors among samples of unit length.
-_NAMES_SCALE, _NAMES_OFFSET, _NAMES_THRESHOLD = 40.0, 0.0, 0.3
+_NAMES_SCALE, _NAMES_OFFSET, _NAMES_THRESHOLD = 60.0, 0.0, 0.2
 _USUAL_THRESHOLD = 0.35
 _USUAL_NUMBER = 2.0  # labels per sample, if no sample tells
+_MOST_SCORES, _FARTHEST, _HALVINGS = 2**22, 20.0, 40
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,19 @@ def usual_base(n_labels: int) -> float:
     return float(log_odds(np.float64(share)))
 
 
+def match_number(learned: Learned, common: Common, Z: np.ndarray) -> Common:
+    """Return the offset of names under which as many labels as usual apply to unlabeled samples."""
+    Z = Z[: max(1, _MOST_SCORES // len(learned.base))]
+    W, b = learned.start_of_names()
+    odds = common.names_scale * (Z @ W.T + b) + learned.base
+    share = float(sigmoid(learned.base).mean())
+    low, high = -_FARTHEST, _FARTHEST
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if sigmoid(odds + middle).mean() > share else (middle, high)
+    return replace(common, names_offset=(low + high) / 2)
+
+
 def _given_threshold(wanted: Wanted, chance: Any) -> Any:
     """Return the threshold of probabilities to be marked, None if it is chosen."""
     if wanted.threshold is None:
@@ -194,8 +208,9 @@ class _Block:
     def _fit(
         self, learned: Learned, samples: MarkedSamples, Z: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        W, b = learned.start(self.choice.worth, self.choice.scale)
-        return refine(Z, samples, (W, b + learned.base), self.choice.strength)
+        choice = self.choice
+        W, b = learned.start(choice.worth, choice.trust, choice.scale)
+        return refine(Z, samples, (W, b + learned.base), choice.strength)
 
     def measure_common(self) -> Common:
         """Return what the labels of this block have in common."""
