@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 # refuse newer formats than their own.
 _OPSET, _IR_VERSION = 18, 8
 _MODELS = (
-    "AnyShotClassifier, ZeroShotClassifier, FewShotClassifier, NearestSupport, ESZSL, "
-    "ExemplarRegression"
+    "AnyShotClassifier, MultiLabelClassifier, ZeroShotClassifier, FewShotClassifier, "
+    "NearestSupport, ESZSL, ExemplarRegression"
 )
 _INPUT, _ROWS = "features", "n"
+_INT64 = 7  # number of the type in the format
 
 
 def to_onnx(model: Any, *, k: int = 5, encoder: Any = None) -> onnx.ModelProto:
@@ -53,6 +54,9 @@ def to_onnx(model: Any, *, k: int = 5, encoder: Any = None) -> onnx.ModelProto:
       `decision_function` returns the difference of these columns
     - `top_labels`: the `k` best candidates, best first, shape (n, k)
     - `top_probabilities`, or `top_scores` without probabilities: their values, shape (n, k)
+
+    A `MultiLabelClassifier` has `indicator` instead of `label`: int64 of shape (n, n_labels), 1
+    where a label applies; its `top_labels` are the most probable ones.
 
     Columns are in the order of `classes_`. Equal scores keep that order. Labels are strings, int64
     (whole numbers and booleans) or double (other numbers).
@@ -115,7 +119,8 @@ def to_onnx(model: Any, *, k: int = 5, encoder: Any = None) -> onnx.ModelProto:
         X = _add_transformer(graph, X, transformer)
     scores = _SCORES[type(scorer.form)](graph, X, scorer)
     labels = _label_values(scorer)
-    _add_answers(graph, scores, scorer, labels, k)
+    add = _add_answers if scorer.independence is None else _add_label_answers
+    add(graph, scores, scorer, labels, k)
     outputs = _describe_outputs(scorer, labels, k)
     made = graph.finish(classifier, _n_features(model), labels, outputs)
     return made if encoder is None else from_pixels(made, encoder)
@@ -361,6 +366,23 @@ def _add_answers(
     graph.apply("Gather", names, places, output="top_labels")
 
 
+def _add_label_answers(
+    graph: _GraphBuilder, scores: str, scorer: Scorer, labels: np.ndarray, k: int
+) -> None:
+    """Add what applies to a sample, of any number of labels."""
+    independence: Any = scorer.independence
+    applies = graph.apply("Greater", scores, graph.constant(0.0))
+    graph.apply("Cast", applies, output="indicator", to=_INT64)
+    odds = graph.apply("Add", scores, graph.constant(independence.thresholds))
+    P, ends = graph.apply("Sigmoid", odds), (graph.constant(0.0), graph.constant(1.0))
+    divided = graph.apply("Div", P, graph.constant(independence.chances))
+    P = graph.apply("Clip", divided, *ends, output="probabilities")
+    outputs = ["top_probabilities", "top_places"]
+    graph.apply_all("TopK", [P, graph.constant([k], np.int64)], outputs, axis=1)
+    names = graph.constant(labels, labels.dtype)
+    graph.apply("Gather", names, "top_places", output="top_labels")
+
+
 def _apply_rejection(graph: _GraphBuilder, best: str, probabilities: str, scorer: Scorer) -> str:
     """Return the place of the best candidate, or that after the last one for a rejected sample."""
     below = scorer.rejection.below
@@ -399,6 +421,9 @@ def _describe_outputs(scorer: Scorer, labels: np.ndarray, k: int) -> dict[str, d
         below = scorer.rejection.below
         predicted += f", or {labels[-1].item()!r} if the highest probability is below {below}"
     outputs = {"label": _describe(kind, [_ROWS], f"{predicted}.")}
+    if scorer.independence is not None:
+        applies = "1 where a label applies, else 0, in the order of `classes`."
+        outputs = {"indicator": _describe("int64", [_ROWS, q], applies)}
     each = "of each candidate, in the order of `classes`."
     if scorer.temperature is not None:
         ranked = "probabilities"

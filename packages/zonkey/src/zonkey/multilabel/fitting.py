@@ -210,6 +210,7 @@ def _start(
         b=np.zeros(m),
         thresholds=np.zeros(m),
         chances=np.ones(m),
+        scales=np.ones(m),
         wanted_threshold=wanted.threshold,
         wanted_precision=wanted.precision,
         is_unknown=wanted.is_unknown,

@@ -170,7 +170,7 @@ class Learned:
         """Return the directions (m x d) of the linear discriminants, and what they add."""
         n, total = self.evidence.counts, np.maximum(self.totals, 1e-12)
         c = (worth * trust * self.prior + self.evidence.sums) / np.maximum(worth + n, 1e-12)[:, None]
-        ratio = np.minimum(total / np.maximum(total - n, 1e-12), _MOST_RATIO)
+        ratio = discriminant_ratio(n, total)
         d = scale * c * ratio[:, None]
         return d, -np.einsum("ij,ij->i", d, c * (1 - ratio / 2)[:, None])
 
@@ -189,6 +189,11 @@ class Learned:
         )
         vars(few)["base"] = base  # the typical one is that of all labels
         return few
+
+
+def discriminant_ratio(n: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """Return N / (N - n), by which the center of n of N samples is farther from the others'."""
+    return np.minimum(total / np.maximum(total - n, 1e-12), _MOST_RATIO)
 
 
 def prepare(preprocessing: Any, X: np.ndarray) -> np.ndarray:

@@ -78,6 +78,12 @@ class Settled:
     b: np.ndarray
     thresholds: np.ndarray
     chances: np.ndarray
+    scales: np.ndarray  # of the calibrations
+
+    def put(self, rows: np.ndarray, part: Settled) -> None:
+        """Write what was learned of some labels to their rows."""
+        for name, values in vars(part).items():
+            getattr(self, name)[rows] = values
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +106,7 @@ def settle(
 ) -> tuple[Settled, Common]:
     """Return what is learned of every label."""
     m, d = learned.evidence.sums.shape
-    found = Settled(np.zeros((m, d)), np.zeros(m), np.zeros(m), np.ones(m))
+    found = Settled(np.zeros((m, d)), np.zeros(m), np.zeros(m), np.ones(m), np.ones(m))
     folds = _learn_folds(samples, names, choice, given)
     seen = np.flatnonzero(learned.evidence.counts > 0)
     seen = np.random.default_rng(seed).permutation(seen)
@@ -111,14 +117,10 @@ def settle(
         block = _Block(samples.narrow(columns), folds, choice, wanted, columns)
         if common is None:
             common = block.measure_common()
-        part = block.settle(learned.narrow(columns), Z, common)
-        found.W[columns], found.b[columns] = part.W, part.b
-        found.thresholds[columns], found.chances[columns] = part.thresholds, part.chances
+        found.put(columns, block.settle(learned.narrow(columns), Z, common))
     common = Common() if common is None else common
     rest = np.flatnonzero(learned.evidence.counts == 0)
-    part = settle_names(learned.narrow(rest), common, wanted)
-    found.W[rest], found.b[rest] = part.W, part.b
-    found.thresholds[rest], found.chances[rest] = part.thresholds, part.chances
+    found.put(rest, settle_names(learned.narrow(rest), common, wanted))
     return found, common
 
 
@@ -132,7 +134,7 @@ def settle_names(learned: Learned, common: Common, wanted: Wanted) -> Settled:
     n, found = len(b), common.names_threshold
     found = _given_threshold(wanted, common.chance) or found
     thresholds = np.full(n, float(log_odds(np.float64(found))))
-    return Settled(W, b, thresholds, np.full(n, common.chance))
+    return Settled(W, b, thresholds, np.full(n, common.chance), np.full(n, common.names_scale))
 
 
 def usual_base(n_labels: int) -> float:
@@ -267,5 +269,5 @@ class _Block:
             )
         else:
             thresholds = np.full(n, common.threshold)
-        return Settled(g[:, None] * W, g * b + v, log_odds(thresholds), chances)
+        return Settled(g[:, None] * W, g * b + v, log_odds(thresholds), chances, g)
 

@@ -13,7 +13,7 @@ from ..inference.scorer import Independence, LinearScores, Scorer
 from ..persistence.checks import require_finite, require_number, require_shape, require_that
 from ..prototypes import Prototypes
 from .choosing import LabelChoice
-from .learning import LabelNames, Learned, predict_priors, prepare
+from .learning import LabelNames, Learned, discriminant_ratio, predict_priors, prepare
 from .settling import Common, Settled, Wanted, settle_names
 
 
@@ -34,6 +34,7 @@ class MultiLabelState:
     b: np.ndarray
     thresholds: np.ndarray  # log odds to be marked
     chances: np.ndarray  # that a true label is marked
+    scales: np.ndarray  # of the calibrations
     wanted_threshold: float | None
     wanted_precision: float | None
     is_unknown: bool
@@ -42,7 +43,7 @@ class MultiLabelState:
         m, d = self.evidence.sums.shape
         require_shape("W", self.W, m, d)
         require_shape("mean", self.mean, d)
-        for name in ("totals", "b", "thresholds", "chances"):
+        for name in ("totals", "b", "thresholds", "chances", "scales"):
             require_shape(name, getattr(self, name), m)
         require_number("typical", self.typical)
         chances = self.chances
@@ -95,8 +96,7 @@ class MultiLabelState:
 
     def settle(self, settled: Settled, common: Common) -> Self:
         """Return the state with what was learned of all labels."""
-        parts = {name: getattr(settled, name) for name in ("W", "b", "thresholds", "chances")}
-        return replace(self, common=common, **parts)
+        return replace(self, common=common, **vars(settled))
 
     def add_labels(self, new: Prototypes) -> Self:
         """Return the state with further labels, known by their prototypes only."""
@@ -127,12 +127,23 @@ class MultiLabelState:
         fresh = np.flatnonzero(np.isin(wider.labels, new.labels))
         added = settle_names(learned.narrow(fresh), self.common, self.wanted)
         parts = {}
-        for name in ("W", "b", "thresholds", "chances"):
+        for name, new_values in vars(added).items():
             old = getattr(self, name)
             whole = np.zeros((len(totals), *old.shape[1:]))
-            whole[rows], whole[fresh] = old, getattr(added, name)
+            whole[rows], whole[fresh] = old, new_values
             parts[name] = whole
         return replace(wider, totals=totals, **parts)
+
+    def split_weights(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the weights of some labels as a sum: of prototype, samples and the regression."""
+        e, choice, W = self.evidence, self.choice, self.W[rows]
+        n, total = e.counts[rows, None], self.totals[rows, None]
+        seen, ratio = n > 0, discriminant_ratio(n, total)
+        factor = self.scales[rows, None] * choice.scale * ratio / np.maximum(choice.worth + n, 1e-12)
+        prior = np.where(seen, factor * choice.worth * choice.trust * self.priors()[rows], W)
+        samples = np.where(seen, factor * e.sums[rows], 0.0)
+        rest = W - prior - samples
+        return {"own prototype": prior, "own samples": samples, "logistic regression": rest}
 
     def make_scorer(self) -> Scorer:
         """Return what prediction reads: scores are log odds less those of the thresholds."""
