@@ -180,7 +180,8 @@ def _answer(model: Any, X: np.ndarray, names: Sequence[str], k: int) -> Columns:
     """Return these columns of answers to some samples."""
     steps, last = unwrap(model)
     X = X if steps is None else steps.transform(X)
-    found: Columns = {"predicted": last.predict(X)}
+    # Of several labels, text such as a|b.
+    found: Columns = {"predicted": getattr(last, "predict_texts", last.predict)(X)}
     if "novelty" in names:
         found["novelty"] = last.novelty(X).astype(np.float64).round(_DIGITS)
     if k == 1 and "proba_1" not in names:
