@@ -114,7 +114,7 @@ def test_no_threshold_reaches_a_precision():
 def test_discriminant_is_that_of_loops():
     X, Y, P = make_labeled(2, n=50)
     weights = RNG.integers(1, 3, size=50).astype(float)
-    samples = MarkedSamples(X, read_marks(Y), weights)
+    samples = MarkedSamples(X, read_marks(Y), weights, np.ones(len(NAMES), bool))
     learned = Learned.learn(samples, None, LabelNames())
     W, b = learned.start(4.0, 1.0, 3.0)
     mean = weights @ X / weights.sum()

@@ -83,8 +83,9 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
     preprocessing_ : transformer or None
         Fitted transformer of features.
     best_params_ : dict
-        What was chosen: power, shrinkage, the worth of a prototype in positive samples, the scale
-        of the discriminants, and the strength of the pull to them.
+        What was chosen: power, shrinkage, the worth of a prior in positive samples, the trust in
+        what prototypes say of labels with samples, the scale of the discriminants, and the strength
+        of the pull to them.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -407,7 +408,7 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
     def best_params_(self) -> dict[str, Any]:
         """What was chosen."""
         choice = self.state_.choice
-        names = ("power", "shrinkage", "worth", "scale", "strength")
+        names = ("power", "shrinkage", "worth", "trust", "scale", "strength")
         return {name: getattr(choice, name) for name in names}
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -40,10 +40,11 @@ def fit_state(model: Any, X: Any, Y: Any, sample_weight: Any) -> MultiLabelState
         )
     X, marks = _check_samples(model, X, Y, given)
     weights = _check_weights(sample_weight, X)
-    marks = marks.widen(check_names(marks.labels, given))
-    samples = _sort_samples(X, marks, weights, seed)
+    wide = marks.widen(check_names(marks.labels, given))
+    is_asked = np.isin(wide.labels, marks.labels)
+    samples = _sort_samples(MarkedSamples(X, wide, weights, is_asked), seed)
     shift = _find_shift(model.space, samples, given)
-    names = _learn_names(given, shift, len(marks.labels), seed)
+    names = _learn_names(given, shift, len(wide.labels), seed)
     auto = is_auto(model.preprocessing)
     transformer = None if auto else model.preprocessing
     choice = choose(samples, names, transformer, is_auto=auto, joint=shift is not None, seed=seed)
@@ -51,7 +52,7 @@ def fit_state(model: Any, X: Any, Y: Any, sample_weight: Any) -> MultiLabelState
     learned = Learned.learn(samples, fitted, names)
     settled, common = settle(samples, learned, names, choice, transformer, wanted, seed)
     seen = learned.evidence.counts > 0
-    typical = float(np.median(learned.base[seen])) if seen.any() else usual_base(len(seen))
+    typical = learned.typical if seen.any() else usual_base(len(seen))
     return _start(learned, names, choice, wanted, typical).settle(settled, common)
 
 
@@ -69,7 +70,7 @@ def fit_names(model: Any, X: Any) -> MultiLabelState:
     names = _learn_names(given, shift, len(given), 0)
     m = len(given)
     nothing = Marks(given.labels, sparse.csr_array((len(X), m)))
-    samples = MarkedSamples(X, nothing, np.ones(len(X)))
+    samples = MarkedSamples(X, nothing, np.ones(len(X)), np.zeros(m, bool))
     transformer, choice = model.preprocessing, LabelChoice(None, None, strength=float("inf"))
     if is_auto(transformer):
         transformer = FeatureNormalizer(center=X is not Q)
@@ -119,14 +120,13 @@ def _check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
     return np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
 
 
-def _sort_samples(
-    X: np.ndarray, marks: Marks, weights: np.ndarray, seed: int
-) -> MarkedSamples:
+def _sort_samples(samples: MarkedSamples, seed: int) -> MarkedSamples:
     """Return samples sorted by a hash of their values, copies with equal marks as one.
 
     So neither the order of samples nor copies instead of weights change anything.
     """
-    priorities = np.asarray(row_priorities(X, seed))
+    marks, weights = samples.marks, samples.weights
+    priorities = np.asarray(row_priorities(samples.X, seed))
     of_marks = _hash_rows(marks)
     used = np.flatnonzero(weights > 0)
     order = used[np.lexsort((of_marks[used], priorities[used]))]
@@ -136,7 +136,7 @@ def _sort_samples(
     )
     place = np.cumsum(is_new) - 1
     rows = order[is_new]
-    return MarkedSamples(X[rows], marks.take(rows), np.bincount(place, weights[order]))
+    return replace(samples.take(rows), weights=np.bincount(place, weights[order]))
 
 
 def _hash_rows(marks: Marks) -> np.ndarray:

@@ -26,11 +26,12 @@ from ..anyshot.logistic import fit_pulled_labels
 from ..anyshot.posterior import slope
 from ..anyshot.sources import weight_options
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
-from .calibrating import log_odds
+from .calibrating import log_odds, sigmoid
 from .marks import Marks
 
 _FEW_LABELS = 1000  # whose effects are taken from samples before their covariance
 _STEPS = 60
+_TYPICAL_WORTH = 2.0  # samples, of how often a typical label applies
 _MOST_RATIO = 20.0  # of N / (N - n), for labels that almost all samples have
 
 Way = tuple[float, float] | None  # power and shrinkage; None is the preprocessing the user gave
@@ -43,14 +44,16 @@ class MarkedSamples:
     X: np.ndarray
     marks: Marks
     weights: np.ndarray
+    is_asked: np.ndarray  # of each label, whether samples tell of it, or prototypes alone name it
 
     def take(self, rows: np.ndarray) -> MarkedSamples:
         """Return some of the samples."""
-        return MarkedSamples(self.X[rows], self.marks.take(rows), self.weights[rows])
+        marks = self.marks.take(rows)
+        return replace(self, X=self.X[rows], marks=marks, weights=self.weights[rows])
 
     def narrow(self, columns: np.ndarray) -> MarkedSamples:
         """Return the samples with some of the labels."""
-        return replace(self, marks=self.marks.narrow(columns))
+        return replace(self, marks=self.marks.narrow(columns), is_asked=self.is_asked[columns])
 
     @property
     def n(self) -> float:
@@ -65,7 +68,7 @@ class MarkedSamples:
         """Return the weight of the samples of which each label is known."""
         unknown = self.marks.unknown
         lost = 0.0 if unknown is None else self.weights @ unknown
-        return np.full(len(self.marks.labels), self.n) - lost
+        return self.is_asked * self.n - lost
 
     def pair_weights(self) -> np.ndarray:
         """Return the weight of each sample and label (n x m), zero where it is unknown."""
@@ -158,11 +161,27 @@ class Learned:
 
     @cached_property
     def base(self) -> np.ndarray:
-        """Log odds of each label; those without samples have the typical ones."""
+        """Log odds of each label.
+
+        Without positives they are the typical ones, and less the more samples told that it does not
+        apply.
+        """
         n, total = self.evidence.counts, self.totals
         found = log_odds((n + 0.5) / (np.maximum(total, n) + 1))
         seen = n > 0
-        return np.where(seen, found, np.median(found[seen])) if seen.any() else found
+        if not seen.any():
+            return found
+        typical = float(sigmoid(np.asarray(self.typical)))
+        share = typical * _TYPICAL_WORTH / (total + _TYPICAL_WORTH)
+        return np.where(seen, found, log_odds(share))
+
+    @property
+    def typical(self) -> float:
+        """Log odds of a typical label with samples."""
+        n = self.evidence.counts
+        seen = n > 0
+        total = np.maximum(self.totals, n)[seen]
+        return float(np.median(log_odds((n[seen] + 0.5) / (total + 1))))
 
     def start(
         self, worth: float, trust: float = 1.0, scale: float = 1.0

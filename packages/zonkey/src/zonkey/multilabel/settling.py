@@ -202,8 +202,7 @@ class _Block:
             parts[0].append(fold.Z_out @ W.T.astype(np.float32) + b)
             W, b = learned.start_of_names()
             parts[1].append(fold.Z_out @ W.T.astype(np.float32) + b)
-            seen = fold.learned.evidence.counts > 0
-            parts[2].append(np.full(len(fold.out), np.median(fold.learned.base[seen])))
+            parts[2].append(np.full(len(fold.out), fold.learned.typical))
         base = np.concatenate([np.zeros(0), *parts[2]])
         return np.concatenate(parts[0]), np.concatenate(parts[1]), base
 

@@ -117,8 +117,7 @@ class MultiLabelState:
             regression=replace(self.regression, prototypes=prototypes),
         )
         rows = np.searchsorted(wider.labels, self.labels)
-        n_known = float(self.totals.max())
-        totals = np.full(len(wider.labels), n_known)
+        totals = np.zeros(len(wider.labels))
         totals[rows] = self.totals
         learned = Learned(
             self.preprocessing, self.mean, wider.evidence, totals, wider.priors()
