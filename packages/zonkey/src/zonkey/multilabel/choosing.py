@@ -173,7 +173,7 @@ class _Choosing:
 
     def _calibrate(self, S: np.ndarray, base: Any, scale: float) -> tuple[float, float]:
         # Few samples move the scale little from the usual one.
-        precision = (1 / scale**2) / self.n_out, 1 / self.n_out
+        precision = (4 / scale**2) / self.n_out, 4 / self.n_out
         n_labels = max(1, np.count_nonzero(self.used))
         g, v = fit_common(S, self.Y, self.relative / n_labels, (scale, 0.0), precision, base)
         return g, relative_surprise(g * S + base + v, self.Y, self.pairs, self.used)

@@ -221,7 +221,7 @@ class _Block:
         if not n_out or not self.folds:
             return Common()
         weights = self.pairs * surprise_weights(self.Y, self.pairs) * used / used.sum()
-        precision = 4 / n_out, 1 / n_out
+        precision = 16 / n_out, 4 / n_out
         g, v = fit_common(self.S, self.Y, weights, (1.0, 0.0), precision)
         P = sigmoid(g * self.S + v)[:, used]
         Y, pairs = self.Y[:, used], self.pairs[:, used]
@@ -236,7 +236,7 @@ class _Block:
         """Return scale, offset and threshold of names alone."""
         if not self.S_names.any():
             return _NAMES_SCALE, _NAMES_OFFSET, _NAMES_THRESHOLD
-        precision = (1 / _NAMES_SCALE) ** 2 / n_out, 1 / n_out
+        precision = (2 / _NAMES_SCALE) ** 2 / n_out, 4 / n_out
         base = self.base[:, None]
         start = _NAMES_SCALE, _NAMES_OFFSET
         g, v = fit_common(self.S_names, self.Y, weights, start, precision, base)
