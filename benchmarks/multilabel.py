@@ -17,12 +17,12 @@ import warnings
 from typing import Any
 
 import numpy as np
-from multilabel_data import MarkedProblem, generate_marked, load_debtags, load_separate
-from recording import save_page
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.multiclass import OneVsRestClassifier
 
+from multilabel_data import MarkedProblem, generate_marked, load_debtags, load_separate
+from recording import save_page
 from zonkey import MultiLabelClassifier, Prototypes
 from zonkey.metrics import mean_average_precision, multilabel_calibration_error
 
@@ -70,11 +70,13 @@ def answer_one_vs_rest(problem: MarkedProblem, rows: np.ndarray) -> tuple[Answer
             best = found, C, P
     P = fit_one_vs_rest(X, Y, best[1], problem.X_test)
     scores = np.stack(
-        [[f1_score(y, p > t, zero_division=0) for t in THRESHOLDS[::3]]
-         for y, p in zip(Y.T, best[2].T, strict=True)]
+        [
+            [f1_score(y, p > t, zero_division=0) for t in THRESHOLDS[::3]]
+            for y, p in zip(Y.T, best[2].T, strict=True)
+        ]
     )
     thresholds = THRESHOLDS[::3][scores.argmax(axis=1)]
-    return (P, (P > 0.5).astype(int)), (P, (P > thresholds).astype(int))
+    return (P, (P > 0.5).astype(int)), (P, (thresholds < P).astype(int))
 
 
 def fit_one_vs_rest(X: np.ndarray, Y: np.ndarray, C: float, X_test: np.ndarray) -> np.ndarray:
@@ -97,7 +99,7 @@ def answer_cosines(problem: MarkedProblem, rows: np.ndarray) -> Answer | None:
         Y = problem.Y[rows].ravel()
         found = [f1_score(Y, (some > t).ravel(), zero_division=0) for t in tried]
         threshold = tried[int(np.argmax(found))]
-    return S, (S > threshold).astype(int)
+    return S, (threshold < S).astype(int)
 
 
 def cosines(X: np.ndarray, P: np.ndarray) -> np.ndarray:

@@ -252,7 +252,7 @@ def test_examples_of_the_guide_to_pictures(folder, monkeypatch):
     assert "donkey" in names["own"].classes_
 
 
-def write_tables(document):
+def write_inputs(document):
     """Write the tables and lists of a guide to the files that it names before them."""
     text = read(document)
     for found in BLOCKS.finditer(text):
@@ -262,7 +262,7 @@ def write_tables(document):
 
 
 def test_examples_of_the_guide_to_several_labels():
-    write_tables("docs/multilabel.md")
+    write_inputs("docs/multilabel.md")
     run_commands("docs/multilabel.md")
     names = run_python("docs/multilabel.md")
     answers = pd.read_csv("answers.csv").fillna("")
@@ -276,7 +276,7 @@ def test_examples_of_the_guide_to_several_labels():
 
 
 def test_examples_of_the_guide_to_texts():
-    write_tables("docs/texts.md")
+    write_inputs("docs/texts.md")
     run_commands("docs/texts.md")
     names = run_python("docs/texts.md")
     expected = ["lost card", "exchange rate", "refund", "change pin"]

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .inference.explain import explain
     from .inference.index import CandidateIndex
     from .inference.onnx import to_onnx
-    from .persistence.card import model_card
     from .multilabel.classifier import MultiLabelClassifier
+    from .persistence.card import model_card
     from .persistence.model import load, model_info, save
     from .prototypes import Prototypes
     from .streaming.chunks import Chunks

@@ -7,7 +7,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import estimator_checks_generator
-
 from sklearn_checks import parametrize_with_sklearn_checks
 
 from zonkey import MultiLabelClassifier

@@ -74,7 +74,10 @@ def test_a_pipeline_and_strange_labels():
     assert found.scores == pytest.approx(plain.scores)
     with pytest.raises(ValueError, match="logistic"):
         zonkey.evaluate(model, X, Y, baselines="ridge")
-    with pytest.raises(ValueError, match="mark labels of the model"), pytest.warns(UserWarning):
+    with (
+        pytest.raises(ValueError, match="mark labels of the model"),
+        pytest.warns(UserWarning, match="'other' are not"),
+    ):
         zonkey.evaluate(named, X, [["other"]] * 200)
 
 

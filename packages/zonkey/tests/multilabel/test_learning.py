@@ -19,7 +19,7 @@ from zonkey.multilabel.calibrating import (
     fit_sigmoids,
     lowest_with,
 )
-from zonkey.multilabel.learning import LabelNames, Learned, MarkedSamples
+from zonkey.multilabel.learning import LabelNames, LearnedLabels, MarkedSamples
 from zonkey.multilabel.marks import read_marks
 from zonkey.preprocessing import FeatureNormalizer
 
@@ -112,10 +112,10 @@ def test_no_threshold_reaches_a_precision():
 
 
 def test_discriminant_is_that_of_loops():
-    X, Y, P = make_labeled(2, n=50)
+    X, Y, _ = make_labeled(2, n=50)
     weights = RNG.integers(1, 3, size=50).astype(float)
     samples = MarkedSamples(X, read_marks(Y), weights, np.ones(len(NAMES), bool))
-    learned = Learned.learn(samples, None, LabelNames())
+    learned = LearnedLabels.learn(samples, None, LabelNames())
     W, b = learned.start(4.0, 1.0, 3.0)
     mean = weights @ X / weights.sum()
     for j in range(Y.shape[1]):
@@ -151,9 +151,13 @@ def test_unseen_labels_are_ranked_by_their_names(joint):
     lists = [[name for name in row if name not in hidden] for row in as_lists(Y)]
     model = MultiLabelClassifier(P).fit(X[:400], lists[:400])
     assert model.unseen_classes_.tolist() == hidden.tolist()
-    later = MultiLabelClassifier(P.subset(np.setdiff1d(NAMES, hidden)), space=(
-        "joint" if joint else "separate"
-    )).fit(X[:400], lists[:400]).with_classes(P.subset(hidden))
+    later = (
+        MultiLabelClassifier(
+            P.subset(np.setdiff1d(NAMES, hidden)), space=("joint" if joint else "separate")
+        )
+        .fit(X[:400], lists[:400])
+        .with_classes(P.subset(hidden))
+    )
     for fitted in (model, later):
         proba = fitted.predict_proba(X[400:])[:, [3, 9]]
         for j, column in enumerate((3, 9)):
@@ -302,7 +306,7 @@ def test_unknown_names_are_refused():
     model = MultiLabelClassifier(P).fit(X, as_lists(Y))
     with pytest.raises(ValueError, match="known to the model"):
         model.score(X, [["other"]] * 60)
-    with pytest.raises(ValueError, match="already|known"):
+    with pytest.raises(ValueError, match=r"already|known"):
         model.with_classes({"l00": P.matrix[0]})
     with pytest.raises(ValueError, match="prototypes=None"):
         MultiLabelClassifier().fit(X, Y).with_classes({"new": P.matrix[0]})

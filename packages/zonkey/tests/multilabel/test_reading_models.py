@@ -61,7 +61,7 @@ def test_explanation_adds_up(problem):
 
 
 def test_an_unseen_label_owes_everything_to_its_name(problem):
-    X, model, P = problem
+    X, _, P = problem
     alone = MultiLabelClassifier(P.subset(NAMES[:2]), space="joint").fit(X)
     rows = {row["kind"]: row for row in alone.explain(X[0]).parts["seen_classes"]}
     assert rows["own samples"]["pull_winner"] == 0

@@ -144,7 +144,7 @@ def fit_pulled_labels(
 
 def _move(
     objective: _PulledObjective, start: Array, intercepts: Array, guess: Any, most_steps: int
-) -> tuple[Array, Array]:
+) -> tuple[Any, Any]:
     """Return W and b of the minimum, in the dtype of `start`."""
     xp, X, V = namespace(start), objective.X, namespace(start).zeros_like(objective.pull)
     if guess is not None:
@@ -240,7 +240,7 @@ class _LabelObjective(_PulledObjective):
         """Every label has the mass of all samples, a quarter at most for even odds."""
         return 0.25
 
-    def _compare(self, scores: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+    def _compare(self, scores: Any, rows: slice) -> tuple[Array, Array]:
         marks = self.marks[rows].toarray().astype(scores.dtype, copy=False)
         small = np.exp(-np.abs(scores))
         losses = np.maximum(scores, 0) + np.log1p(small) - marks * scores

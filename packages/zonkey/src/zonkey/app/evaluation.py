@@ -10,7 +10,8 @@ import numpy as np
 
 from ..errors import Problem
 from ..evaluation import evaluate as evaluate_samples
-from ..evaluation.multilabel import LabelEvaluation, is_multi_label
+from ..evaluation.label_result import LabelEvaluation
+from ..evaluation.multilabel import is_multi_label
 from ..evaluation.result import Evaluation
 from .inputs import check_samples, check_sources
 from .models import LoadedModel, ignore_missing_names, read_rows

@@ -192,9 +192,7 @@ def fit(
     parameters = {"candidates": candidates, "random_state": random_state}
     learn = learn_in_chunks if chunks else learn_in_memory
     if multi_label:
-        check_multi_label(
-            candidates=candidates, preset=preset, unlabeled=unlabeled, chunks=chunks
-        )
+        check_multi_label(candidates=candidates, preset=preset, unlabeled=unlabeled, chunks=chunks)
         learn, parameters = learn_labels, {"missing": missing, "random_state": random_state}
 
     def write(model: Any, names: list[str] | None, called: Any) -> None:

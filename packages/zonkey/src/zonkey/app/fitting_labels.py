@@ -94,4 +94,3 @@ def _training_rows(read: Samples, file: str) -> np.ndarray:
     if problems:
         raise DataError(problems[0])
     return np.flatnonzero(read.marks != "test")
-

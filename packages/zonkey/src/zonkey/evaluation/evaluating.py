@@ -28,8 +28,9 @@ from ..threads import limit_calls
 from .answers import Strangeness, Subject, answers_of, take_rows, unwrap_search
 from .baselines import BASELINES, BaselineData, fit_baselines, training_of
 from .chunked import Answered, answer_chunks, row_digests
+from .label_result import LabelEvaluation
 from .measures import N_DRAWS, Figures, measure_figures
-from .multilabel import LabelEvaluation, evaluate_labels, is_multi_label
+from .multilabel import evaluate_labels, is_multi_label
 from .result import Evaluation
 
 _LONGEST = 200  # characters of a parameter in the provenance

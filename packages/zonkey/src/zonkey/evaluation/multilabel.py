@@ -23,8 +23,6 @@ from ..preprocessing import FeatureNormalizer
 from .label_result import LabelEvaluation
 from .measures import N_BINS, Measured
 
-__all__ = ["LabelEvaluation", "evaluate_labels", "is_multi_label"]
-
 _N_DRAWS = 500
 _BASELINE = "logistic"
 _NOTE = (
@@ -60,7 +58,7 @@ def evaluate_labels(
     labels = last.classes_
     Z = X if steps is None else steps.transform(X)
     P = to_numpy(last.predict_proba(Z)).astype(np.float64)
-    Y = _read_truth(last, y, labels, len(P))
+    Y = _read_truth(y, labels, len(P))
     seen = np.isin(labels, last.seen_classes_)
     answers = [(type(last).__name__, P, last.predict(Z), ())]
     wrong = [name for name in baselines if name != _BASELINE]
@@ -73,7 +71,7 @@ def evaluate_labels(
         answers.append(_fit_baseline(last, X, training))
     models = []
     for name, found, predicted, notes in answers:
-        figures = Figures(Y, found, predicted, seen)
+        figures = LabelFigures(Y, found, predicted, seen)
         models.append(figures.measure(name, notes, confidence, seed))
     return LabelEvaluation(
         models=tuple(models),
@@ -88,27 +86,21 @@ def evaluate_labels(
     )
 
 
-def _read_truth(last: Any, y: Any, labels: np.ndarray, n: int) -> np.ndarray:
+def _read_truth(y: Any, labels: np.ndarray, n: int) -> np.ndarray:
     """Return true labels as an indicator matrix; warn of labels that the model does not know."""
     marks = read_marks(y, n, labels)
-    used = np.asarray(marks.matrix.sum(axis=0)).ravel() > 0
-    others = np.setdiff1d(marks.labels[used], labels)
+    others = np.setdiff1d(marks.used(), labels)
     if others.size:
         warn_user(
             f"Labels should be known to the model; {format_labels(others)} are not, and are left "
             "out. Add them by with_classes."
         )
-        marks = marks.narrow(np.flatnonzero(np.isin(marks.labels, labels)))
-    if not marks.matrix.nnz:
+    if not np.isin(marks.used(), labels).any():
         raise ValueError(
             f"`y` must mark labels of the model, {format_labels(labels)}; got none. Correct the "
             "labels."
         )
-    wide = marks.widen(labels)
-    Y = wide.dense().astype(int)
-    if wide.unknown is not None:
-        Y[wide.unknown.toarray() > 0] = -1
-    return Y
+    return marks.widen(labels).truth()
 
 
 def _fit_baseline(last: Any, X: Any, training: Any) -> tuple[str, np.ndarray, np.ndarray, Any]:
@@ -130,7 +122,7 @@ def _fit_baseline(last: Any, X: Any, training: Any) -> tuple[str, np.ndarray, np
     return _BASELINE, P, (P > 0.5).astype(int), (_NOTE,)
 
 
-class Figures:
+class LabelFigures:
     """Figures of one model as functions of how often each sample counts."""
 
     def __init__(
@@ -167,9 +159,7 @@ class Figures:
             found["ece"] = np.abs(gaps).sum(axis=1) / totals
         return found
 
-    def measure(
-        self, name: str, notes: tuple[str, ...], confidence: float, seed: int
-    ) -> Measured:
+    def measure(self, name: str, notes: tuple[str, ...], confidence: float, seed: int) -> Measured:
         """Return all figures with their intervals, by resampling samples."""
         n = len(self.Y)
         now = {key: float(v[0]) for key, v in self.values(np.ones((1, n))).items()}

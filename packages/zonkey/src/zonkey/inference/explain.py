@@ -32,8 +32,8 @@ def explain(model: Any, x: Any, k: int = 5) -> Explanation:
     Parameters
     ----------
     model : estimator or Pipeline
-        Fitted `AnyShotClassifier`, `MultiLabelClassifier`, model with a projection (the paper's models and peers), or
-        pipeline that ends with one.
+        Fitted `AnyShotClassifier`, `MultiLabelClassifier`, model with a projection (the paper's
+        models and peers), or pipeline that ends with one.
     x : array-like of shape (n_features,) or (1, n_features)
         The sample, as `predict` takes it: also the path of a picture, if the file of the model
         names its encoder.
@@ -43,9 +43,9 @@ def explain(model: Any, x: Any, k: int = 5) -> Explanation:
     Returns
     -------
     Explanation
-        Best classes, and the evidence for the winner and for the runner-up. Of several labels, these
-        are the two that are most probable, and the evidence is what their prototype, their samples
-        and logistic regression add to the log odds.
+        Best classes, and the evidence for the winner and for the runner-up. Of several labels,
+        these are the two most probable ones, and the evidence is what their prototypes, their
+        samples and logistic regression add to the log odds.
     """
     preprocessing, classifier = unwrap(model)
     k = check_count("k", k, 1)

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 # refuse newer formats than their own.
 _OPSET, _IR_VERSION = 18, 8
 _MODELS = (
-    "AnyShotClassifier, MultiLabelClassifier, ZeroShotClassifier, FewShotClassifier, "
-    "NearestSupport, ESZSL, ExemplarRegression"
+    "AnyShotClassifier, ZeroShotClassifier, FewShotClassifier, NearestSupport, ESZSL, "
+    "ExemplarRegression, MultiLabelClassifier"
 )
 _INPUT, _ROWS = "features", "n"
 _INT64 = 7  # number of the type in the format

@@ -10,6 +10,7 @@ of which those of labels with few samples stay near common ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ def sigmoid(scores: np.ndarray) -> np.ndarray:
     return np.where(scores > 0, 1, small) / (1 + small)
 
 
-def log_odds(p: np.ndarray) -> np.ndarray:
+def log_odds(p: Any) -> Any:
     """Return log(p / (1 - p))."""
     return np.log(p) - np.log1p(-p)
 
@@ -101,8 +102,9 @@ def fit_common(
     """Return one scale and offset for all columns."""
     shape = (-1, 1)
     flat = np.broadcast_to(base, S.shape).reshape(shape)
-    parts = (part.reshape(shape) for part in (S, Y, weights))
-    found = fit_sigmoids(*parts, (np.array([start[0]]), np.array([start[1]])), precision, flat)
+    s, y, w = (part.reshape(shape) for part in (S, Y, weights))
+    starts = np.array([start[0]]), np.array([start[1]])
+    found = fit_sigmoids(s, y, w, starts, precision, flat)
     return float(found[0][0]), float(found[1][0])
 
 
@@ -138,8 +140,8 @@ class Curve:
     def measure(cls, P: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> Curve:
         """Return the mean over labels, which weigh as the square root of their positives.
 
-        With equal weights, rare labels of few samples lower the thresholds of all, which costs micro
-        F1; with weights by positives, those of frequent labels are for all, which costs macro F1.
+        With equal weights, rare labels lower the thresholds of all, which costs micro F1; with
+        weights by positives, those of frequent labels are for all, which costs macro F1.
         """
         positives, hits, answers = _count(P, Y, weights)
         shares = 1 / np.sqrt(np.maximum(positives, 1e-12)) * (positives > 0)
@@ -192,7 +194,7 @@ def _count(
     """Return positives per column, and hits and answers per threshold and column."""
     marked = weights * Y
     places = np.searchsorted(GRID, P, side="right")  # thresholds that are reached
-    n, m = P.shape
+    m = P.shape[1]
     flat = (places * m + np.arange(m)).ravel()
     size = (len(GRID) + 1) * m
     counted = [

@@ -19,7 +19,7 @@ from ..persistence.checks import require_number, require_that
 from .calibrating import fit_common, relative_surprise, surprise_weights
 from .learning import (
     LabelNames,
-    Learned,
+    LearnedLabels,
     MarkedSamples,
     Way,
     fit_preprocessing,
@@ -108,7 +108,7 @@ class _Part:
     """One fold under a preprocessing."""
 
     stay: MarkedSamples
-    learned: Learned
+    learned: LearnedLabels
     Z: np.ndarray
     Z_out: np.ndarray
 
@@ -158,7 +158,7 @@ class _Choosing:
 
     def _learn(self, way: Way, stay: np.ndarray, out: np.ndarray) -> _Part:
         kept = self.samples.take(stay)
-        learned = Learned.learn(kept, fit_preprocessing(kept, way, self.given), self.names)
+        learned = LearnedLabels.learn(kept, fit_preprocessing(kept, way, self.given), self.names)
         X = self.samples.X
         return _Part(kept, learned, learned.prepare(kept.X), learned.prepare(X[out]))
 
@@ -179,8 +179,9 @@ class _Choosing:
         return g, relative_surprise(g * S + base + v, self.Y, self.pairs, self.used)
 
     def _choose_strength(self, parts: list[_Part], choice: LabelChoice) -> float:
-        best, found, guesses = np.inf, float("inf"), [None] * len(parts)
+        found = float("inf")
         unmoved: list[Any] = []
+        guesses: list[Any] = [None] * len(parts)
         for part in parts:
             W, b = part.learned.start(choice.worth, choice.trust, choice.scale)
             unmoved.append((W, b + part.learned.base))

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import to_numpy
+from ..arrays import namespace, to_numpy
 from ..constraints import check_top
 from ..inference.predict import ExplainedMixin
 from ..inference.scorer import Scorer, best_columns, labels_at
@@ -228,7 +228,7 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
             Probabilities, columns in the order of `classes_`.
         """
         X, scorer = self._validate(X), self.scorer_
-        return np.concatenate([scorer.probabilities(S) for S in scorer.finite_blocks(X)])
+        return namespace(X).concat([scorer.probabilities(S) for S in scorer.finite_blocks(X)])
 
     @accept_chunks
     def decision_function(self, X: Any) -> np.ndarray:
@@ -245,7 +245,7 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
             Scores, positive where a label is predicted.
         """
         X = self._validate(X)
-        return np.concatenate(list(self.scorer_.finite_blocks(X)))
+        return namespace(X).concat(list(self.scorer_.finite_blocks(X)))
 
     @accept_chunks
     def predict_top(self, X: Any, k: int | None = None) -> np.ndarray:
@@ -266,7 +266,8 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
         X, scorer = self._validate(X), self.scorer_
         k = check_top(k, len(scorer.labels))
         blocks = (scorer.probabilities(S) for S in scorer.finite_blocks(X))
-        return labels_at(scorer.labels, np.concatenate([best_columns(P, k) for P in blocks]))
+        found = namespace(X).concat([best_columns(P, k) for P in blocks])
+        return to_numpy(labels_at(scorer.labels, found))
 
     def predict_sets(self, X: Any) -> list[tuple[Any, ...]]:
         """Predict the labels of each sample as a tuple.
@@ -299,7 +300,7 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
         """
         return np.asarray([join_marks(names) for names in self.predict_sets(X)], dtype=str)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the share of samples all of whose labels are right, as everywhere in scikit-learn.
 
         That is a hard measure: use `zonkey.evaluate` for F1, average precision and more.
@@ -343,18 +344,13 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
         """
         classes = to_numpy(self.classes_)
         marks = read_marks(y, known=classes)
-        used = np.asarray(marks.matrix.sum(axis=0)).ravel() > 0
-        others = np.setdiff1d(marks.labels[used], classes)
+        others = np.setdiff1d(marks.used(), classes)
         if others.size:
             raise ValueError(
                 f"Labels must be known to the model; got {format_labels(others)}. Add them by "
                 "with_classes, or leave them out."
             )
-        wide = marks.widen(classes)
-        found = wide.dense().astype(int)
-        if wide.unknown is not None:
-            found[wide.unknown.toarray() > 0] = -1
-        return found
+        return marks.widen(classes).truth()
 
     @property
     def state_(self) -> MultiLabelState:

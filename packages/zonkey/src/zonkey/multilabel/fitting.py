@@ -21,9 +21,9 @@ from ..prototypes import Prototypes
 from ..samples import require_scale
 from ..streaming.priorities import row_priorities
 from .choosing import LabelChoice, choose
-from .learning import LabelNames, Learned, MarkedSamples, fit_preprocessing
+from .learning import LabelNames, LearnedLabels, MarkedSamples, fit_preprocessing
 from .marks import Marks, check_names, read_marks
-from .settling import Common, Wanted, match_number, settle, settle_names, usual_base
+from .settling import Common, WantedAnswers, match_number, settle, settle_names, usual_base
 from .state import MultiLabelState
 
 _MANY_LABELS, _LANDMARKS = 4000, 2000
@@ -49,7 +49,7 @@ def fit_state(model: Any, X: Any, Y: Any, sample_weight: Any) -> MultiLabelState
     transformer = None if auto else model.preprocessing
     choice = choose(samples, names, transformer, is_auto=auto, joint=shift is not None, seed=seed)
     fitted = fit_preprocessing(samples, choice.way, transformer)
-    learned = Learned.learn(samples, fitted, names)
+    learned = LearnedLabels.learn(samples, fitted, names)
     settled, common = settle(samples, learned, names, choice, transformer, wanted, seed)
     seen = learned.evidence.counts > 0
     typical = learned.typical if seen.any() else usual_base(len(seen))
@@ -75,7 +75,7 @@ def fit_names(model: Any, X: Any) -> MultiLabelState:
     if is_auto(transformer):
         transformer = FeatureNormalizer(center=X is not Q)
     fitted = fit_preprocessing(samples, None, transformer)
-    learned = Learned.learn(samples, fitted, names)
+    learned = LearnedLabels.learn(samples, fitted, names)
     if X is Q:  # prototypes alone may lie around another point than samples
         learned = replace(learned, mean=np.zeros_like(learned.mean))
     typical = usual_base(m)
@@ -87,7 +87,7 @@ def fit_names(model: Any, X: Any) -> MultiLabelState:
     return _start(learned, names, choice, wanted, typical).settle(settled, common)
 
 
-def _check_all(model: Any) -> tuple[Wanted, Prototypes | None, int]:
+def _check_all(model: Any) -> tuple[WantedAnswers, Prototypes | None, int]:
     check_parameters(model)
     value = model.preprocessing
     if value is not None and not is_auto(value) and not hasattr(value, "transform"):
@@ -104,7 +104,7 @@ def _check_all(model: Any) -> tuple[Wanted, Prototypes | None, int]:
     seed = check_random_state(model.random_state).randint(2**31 - 1)
     given = None if model.prototypes is None else Prototypes.coerce(model.prototypes)
     threshold = float(model.threshold) if is_number else None
-    return Wanted(threshold, model.precision, model.missing == "unknown"), given, seed
+    return WantedAnswers(threshold, model.precision, model.missing == "unknown"), given, seed
 
 
 def _check_samples(model: Any, X: Any, Y: Any, given: Prototypes | None) -> tuple[Any, Marks]:
@@ -147,9 +147,7 @@ def _hash_rows(marks: Marks) -> np.ndarray:
     return found if marks.unknown is None else found + 2 * (marks.unknown @ keys[1])
 
 
-def _find_shift(
-    space: str, samples: MarkedSamples, given: Prototypes | None
-) -> np.ndarray | None:
+def _find_shift(space: str, samples: MarkedSamples, given: Prototypes | None) -> np.ndarray | None:
     """Return what places prototypes among raw samples, None in separate spaces.
 
     As for one class per sample, means of labels have to lie along their prototypes.
@@ -192,7 +190,11 @@ def _learn_names(
 
 
 def _start(
-    learned: Learned, names: LabelNames, choice: LabelChoice, wanted: Wanted, typical: float
+    learned: LearnedLabels,
+    names: LabelNames,
+    choice: LabelChoice,
+    wanted: WantedAnswers,
+    typical: float,
 ) -> MultiLabelState:
     evidence: Evidence = learned.evidence
     m, d = evidence.sums.shape
@@ -215,4 +217,3 @@ def _start(
         wanted_precision=wanted.precision,
         is_unknown=wanted.is_unknown,
     )
-

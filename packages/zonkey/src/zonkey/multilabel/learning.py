@@ -87,7 +87,7 @@ def fit_preprocessing(samples: MarkedSamples, way: Way, given: Any) -> Any:
     if way is None:
         if given is None:
             return None
-        fitted = clone(given)
+        fitted: Any = clone(given)
         fitted.fit(X, **weight_options(fitted, weights))
         return fitted
     power, shrinkage = way
@@ -125,7 +125,7 @@ class LabelNames:
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class LearnedLabels:
     """What some samples say of labels, after one preprocessing."""
 
     preprocessing: Any
@@ -135,7 +135,7 @@ class Learned:
     prior: np.ndarray
 
     @classmethod
-    def learn(cls, samples: MarkedSamples, preprocessing: Any, names: LabelNames) -> Learned:
+    def learn(cls, samples: MarkedSamples, preprocessing: Any, names: LabelNames) -> LearnedLabels:
         """Learn from samples with all their labels."""
         Z = prepare(preprocessing, samples.X).astype(np.float64)
         mean = samples.weights @ Z / samples.n
@@ -188,7 +188,9 @@ class Learned:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the directions (m x d) of the linear discriminants, and what they add."""
         n, total = self.evidence.counts, np.maximum(self.totals, 1e-12)
-        c = (worth * trust * self.prior + self.evidence.sums) / np.maximum(worth + n, 1e-12)[:, None]
+        c = (worth * trust * self.prior + self.evidence.sums) / np.maximum(worth + n, 1e-12)[
+            :, None
+        ]
         ratio = discriminant_ratio(n, total)
         d = scale * c * ratio[:, None]
         return d, -np.einsum("ij,ij->i", d, c * (1 - ratio / 2)[:, None])
@@ -197,7 +199,7 @@ class Learned:
         """Return the same of labels as if they had no samples."""
         return self.prior, -np.einsum("ij,ij->i", self.prior, self.prior) / 2
 
-    def narrow(self, columns: np.ndarray) -> Learned:
+    def narrow(self, columns: np.ndarray) -> LearnedLabels:
         """Return what is known of some labels."""
         e = self.evidence
         names = ("labels", "sums", "counts", "squares", "is_described", "is_hidden", "is_foreign")

@@ -22,8 +22,8 @@ class Marks:
     """Which of the labels, sorted, apply to each sample: sparse matrices of ones (n x m)."""
 
     labels: np.ndarray
-    matrix: sparse.csr_array
-    unknown: sparse.csr_array | None = None  # pairs of which nobody knows
+    matrix: Any  # csr_array, whose type does not tell its shape
+    unknown: Any = None  # pairs of which nobody knows
 
     def take(self, rows: np.ndarray) -> Marks:
         """Return the marks of some samples."""
@@ -43,8 +43,17 @@ class Marks:
         """Return an indicator matrix."""
         return self.matrix.toarray()
 
+    def truth(self) -> np.ndarray:
+        """Return an indicator matrix of integers, -1 for unknown pairs."""
+        found, known = self.dense().astype(int), self.known()
+        return found if known is None else np.where(known, found, -1)
+
+    def used(self) -> np.ndarray:
+        """Return the labels that apply to some sample."""
+        return self.labels[np.asarray(self.matrix.sum(axis=0)).ravel() > 0]
+
     def widen(self, labels: np.ndarray) -> Marks:
-        """Return the same marks among these labels, sorted, which have all that occur."""
+        """Return the same marks among these labels, sorted; others are left out."""
         if np.array_equal(labels, self.labels):
             return self
         found = np.searchsorted(labels, self.labels)
@@ -53,7 +62,7 @@ class Marks:
         kept = self.narrow(np.flatnonzero(fits))
         shape = kept.matrix.shape[0], len(labels)
 
-        def spread(M: sparse.csr_array) -> sparse.csr_array:
+        def spread(M: Any) -> Any:
             parts = M.data, found[fits][M.indices], M.indptr
             return sparse.csr_array(parts, shape=shape)
 
@@ -71,13 +80,11 @@ def read_marks(Y: Any, n: int | None = None, known: np.ndarray | None = None) ->
     """
     if Y is None:
         raise ValueError(
-            "This MultiLabelClassifier estimator requires y to be passed, but the target y is None; "
-            "it holds the labels of each sample. Pass fit(X, y)."
+            "MultiLabelClassifier requires y to be passed, but the target y is None; it holds the "
+            "labels of each sample. Pass fit(X, y)."
         )
-    if sparse.issparse(Y) or _is_table(Y):
-        marks = _from_matrix(Y, known)
-    else:
-        marks = _from_lists(Y)
+    is_matrix = sparse.issparse(Y) or _is_table(Y)
+    marks = _from_matrix(Y, known) if is_matrix else _from_lists(Y)
     if n is not None and marks.matrix.shape[0] != n:
         raise ValueError(
             f"y must have one row for each of the {n} samples; got {marks.matrix.shape[0]}. Pass "
@@ -117,11 +124,9 @@ def _from_matrix(Y: Any, known: np.ndarray | None) -> Marks:
         Y = Y.to_numpy()
     elif is_device_array(Y):
         Y = to_numpy(Y)
-    matrix = Y if sparse.issparse(Y) else np.asarray(Y)
-    if not sparse.issparse(matrix):
-        matrix = _check_dense(matrix)
-    labels = _name_columns(names, known, matrix.shape[1])
-    matrix = sparse.csr_array(matrix, dtype=np.float64)
+    given: Any = Y if sparse.issparse(Y) else _check_dense(np.asarray(Y))
+    labels = _name_columns(names, known, given.shape[1])
+    matrix: Any = sparse.csr_array(given, dtype=np.float64)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     is_unknown = np.isnan(matrix.data) | (matrix.data == -1)
@@ -186,7 +191,7 @@ def _name_columns(names: np.ndarray | None, known: np.ndarray | None, n: int) ->
     return known
 
 
-def _select(matrix: sparse.csr_array, kept: np.ndarray) -> sparse.csr_array:
+def _select(matrix: Any, kept: np.ndarray) -> Any:
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))[kept]
     ones = np.ones(len(rows))
     return sparse.csr_array((ones, (rows, matrix.indices[kept])), shape=matrix.shape)

@@ -27,7 +27,7 @@ from .calibrating import (
     typical_threshold,
 )
 from .choosing import LabelChoice, split_samples
-from .learning import LabelNames, Learned, MarkedSamples, fit_preprocessing, refine
+from .learning import LabelNames, LearnedLabels, MarkedSamples, fit_preprocessing, refine
 
 _COPIES = 64  # bytes for each score of a block that is held at a time
 _MOST_LABELS = 512
@@ -62,7 +62,7 @@ class Common:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedAnswers:
     """What the user asked for."""
 
     threshold: float | None  # None: the best F1, or the precision
@@ -90,18 +90,18 @@ class Settled:
 class _Fold:
     stay: MarkedSamples
     out: np.ndarray
-    learned: Learned
+    learned: LearnedLabels
     Z: np.ndarray
     Z_out: np.ndarray
 
 
 def settle(
     samples: MarkedSamples,
-    learned: Learned,
+    learned: LearnedLabels,
     names: LabelNames,
     choice: LabelChoice,
     given: Any,
-    wanted: Wanted,
+    wanted: WantedAnswers,
     seed: int,
 ) -> tuple[Settled, Common]:
     """Return what is learned of every label."""
@@ -124,7 +124,7 @@ def settle(
     return found, common
 
 
-def settle_names(learned: Learned, common: Common, wanted: Wanted) -> Settled:
+def settle_names(learned: LearnedLabels, common: Common, wanted: WantedAnswers) -> Settled:
     """Return what is known of labels without samples, by their names if they have any."""
     W, b = learned.start_of_names()
     W, b = common.names_scale * W, common.names_scale * b + common.names_offset + learned.base
@@ -133,17 +133,17 @@ def settle_names(learned: Learned, common: Common, wanted: Wanted) -> Settled:
     b = np.where(bare, never, b)
     n, found = len(b), common.names_threshold
     found = _given_threshold(wanted, common.chance) or found
-    thresholds = np.full(n, float(log_odds(np.float64(found))))
+    thresholds = np.full(n, float(log_odds(found)))
     return Settled(W, b, thresholds, np.full(n, common.chance), np.full(n, common.names_scale))
 
 
 def usual_base(n_labels: int) -> float:
     """Return the log odds of a label if no sample tells: two labels apply, at most half of them."""
     share = min(0.5, _USUAL_NUMBER / max(1, n_labels))
-    return float(log_odds(np.float64(share)))
+    return float(log_odds(share))
 
 
-def match_number(learned: Learned, common: Common, Z: np.ndarray) -> Common:
+def match_number(learned: LearnedLabels, common: Common, Z: np.ndarray) -> Common:
     """Return the offset of names under which as many labels as usual apply to unlabeled samples."""
     Z = Z[: max(1, _MOST_SCORES // len(learned.base))]
     W, b = learned.start_of_names()
@@ -156,7 +156,7 @@ def match_number(learned: Learned, common: Common, Z: np.ndarray) -> Common:
     return replace(common, names_offset=(low + high) / 2)
 
 
-def _given_threshold(wanted: Wanted, chance: Any) -> Any:
+def _given_threshold(wanted: WantedAnswers, chance: Any) -> Any:
     """Return the threshold of probabilities to be marked, None if it is chosen."""
     if wanted.threshold is None:
         return None
@@ -169,7 +169,7 @@ def _learn_folds(
     folds = []
     for stay, out in split_samples(samples):
         kept = samples.take(stay)
-        learned = Learned.learn(kept, fit_preprocessing(kept, choice.way, given), names)
+        learned = LearnedLabels.learn(kept, fit_preprocessing(kept, choice.way, given), names)
         parts = learned.prepare(kept.X), learned.prepare(samples.X[out])
         folds.append(_Fold(kept, out, learned, *parts))
     return folds
@@ -183,7 +183,7 @@ class _Block:
         samples: MarkedSamples,
         folds: list[_Fold],
         choice: LabelChoice,
-        wanted: Wanted,
+        wanted: WantedAnswers,
         columns: np.ndarray,
     ) -> None:
         self.samples, self.choice, self.wanted = samples, choice, wanted
@@ -194,7 +194,8 @@ class _Block:
         self.S, self.S_names, self.base = self._score()
 
     def _score(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        parts = [np.zeros((0, len(self.columns)))], [np.zeros((0, len(self.columns)))], []
+        nothing: Any = np.zeros((0, len(self.columns)))
+        parts: tuple[list[Any], ...] = [nothing], [nothing], []
         for fold in self.folds:
             learned = fold.learned.narrow(self.columns)
             stay = fold.stay.narrow(self.columns)
@@ -207,7 +208,7 @@ class _Block:
         return np.concatenate(parts[0]), np.concatenate(parts[1]), base
 
     def _fit(
-        self, learned: Learned, samples: MarkedSamples, Z: np.ndarray
+        self, learned: LearnedLabels, samples: MarkedSamples, Z: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         choice = self.choice
         W, b = learned.start(choice.worth, choice.trust, choice.scale)
@@ -244,7 +245,7 @@ class _Block:
         curve = Curve.measure(P, self.Y[:, used], self.pairs[:, used])
         return g, v, typical_threshold(curve, chance, self.wanted.precision)
 
-    def settle(self, learned: Learned, Z: np.ndarray, common: Common) -> Settled:
+    def settle(self, learned: LearnedLabels, Z: np.ndarray, common: Common) -> Settled:
         """Fit all samples; calibrate each label, and choose its threshold, on those left out."""
         W, b = self._fit(learned, self.samples, Z)
         n = len(self.columns)
@@ -269,4 +270,3 @@ class _Block:
         else:
             thresholds = np.full(n, common.threshold)
         return Settled(g[:, None] * W, g * b + v, log_odds(thresholds), chances, g)
-

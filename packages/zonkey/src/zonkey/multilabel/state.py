@@ -13,8 +13,8 @@ from ..inference.scorer import Independence, LinearScores, Scorer
 from ..persistence.checks import require_finite, require_number, require_shape, require_that
 from ..prototypes import Prototypes
 from .choosing import LabelChoice
-from .learning import LabelNames, Learned, discriminant_ratio, predict_priors, prepare
-from .settling import Common, Settled, Wanted, settle_names
+from .learning import LabelNames, LearnedLabels, discriminant_ratio, predict_priors, prepare
+from .settling import Common, Settled, WantedAnswers, settle_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +57,9 @@ class MultiLabelState:
             require_finite("MultiLabelClassifier", compute)
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> WantedAnswers:
         """What the user asked for."""
-        return Wanted(self.wanted_threshold, self.wanted_precision, self.is_unknown)
+        return WantedAnswers(self.wanted_threshold, self.wanted_precision, self.is_unknown)
 
     @property
     def names(self) -> LabelNames:
@@ -86,7 +86,7 @@ class MultiLabelState:
         """Prototypes of the labels that have one."""
         return None if self.regression is None else self.regression.prototypes
 
-    def prepare(self, X: np.ndarray) -> np.ndarray:
+    def prepare(self, X: Any) -> Any:
         """Return preprocessed samples."""
         return prepare(self.preprocessing, X)
 
@@ -119,7 +119,7 @@ class MultiLabelState:
         rows = np.searchsorted(wider.labels, self.labels)
         totals = np.zeros(len(wider.labels))
         totals[rows] = self.totals
-        learned = Learned(
+        learned = LearnedLabels(
             self.preprocessing, self.mean, wider.evidence, totals, wider.priors()
         )
         vars(learned)["base"] = np.full(len(totals), self.typical)
@@ -138,7 +138,9 @@ class MultiLabelState:
         e, choice, W = self.evidence, self.choice, self.W[rows]
         n, total = e.counts[rows, None], self.totals[rows, None]
         seen, ratio = n > 0, discriminant_ratio(n, total)
-        factor = self.scales[rows, None] * choice.scale * ratio / np.maximum(choice.worth + n, 1e-12)
+        factor = (
+            self.scales[rows, None] * choice.scale * ratio / np.maximum(choice.worth + n, 1e-12)
+        )
         prior = np.where(seen, factor * choice.worth * choice.trust * self.priors()[rows], W)
         samples = np.where(seen, factor * e.sums[rows], 0.0)
         rest = W - prior - samples
