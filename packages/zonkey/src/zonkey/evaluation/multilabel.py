@@ -89,13 +89,13 @@ def evaluate_labels(
 def _read_truth(y: Any, labels: np.ndarray, n: int) -> np.ndarray:
     """Return true labels as an indicator matrix; warn of labels that the model does not know."""
     marks = read_marks(y, n, labels)
-    others = np.setdiff1d(marks.used(), labels)
+    others = np.setdiff1d(marks.list_used(), labels)
     if others.size:
         warn_user(
             f"Labels should be known to the model; {format_labels(others)} are not, and are left "
             "out. Add them by with_classes."
         )
-    if not np.isin(marks.used(), labels).any():
+    if not np.isin(marks.list_used(), labels).any():
         raise ValueError(
             f"`y` must mark labels of the model, {format_labels(labels)}; got none. Correct the "
             "labels."

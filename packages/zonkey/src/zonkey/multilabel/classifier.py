@@ -344,7 +344,7 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
         """
         classes = to_numpy(self.classes_)
         marks = read_marks(y, known=classes)
-        others = np.setdiff1d(marks.used(), classes)
+        others = np.setdiff1d(marks.list_used(), classes)
         if others.size:
             raise ValueError(
                 f"Labels must be known to the model; got {format_labels(others)}. Add them by "

@@ -48,7 +48,7 @@ class Marks:
         found, known = self.dense().astype(int), self.known()
         return found if known is None else np.where(known, found, -1)
 
-    def used(self) -> np.ndarray:
+    def list_used(self) -> np.ndarray:
         """Return the labels that apply to some sample."""
         return self.labels[np.asarray(self.matrix.sum(axis=0)).ravel() > 0]
 
