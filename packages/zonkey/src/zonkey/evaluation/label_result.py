@@ -90,7 +90,7 @@ class LabelEvaluation:
     >>> model = zonkey.MultiLabelClassifier(preprocessing=None).fit(X[:60], Y[:60])
     >>> result = zonkey.evaluate(model, X[60:], Y[60:])
     >>> print(result.summary().splitlines()[0])
-    MultiLabelClassifier: 20 samples, 2 labels (2 seen, 0 unseen), 1.3 per sample
+    MultiLabelClassifier: 20 samples, 2 labels (2 seen, 0 unseen), 1.0 per sample
     """
 
     models: tuple[Measured, ...]

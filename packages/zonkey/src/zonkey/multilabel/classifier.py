@@ -100,8 +100,9 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
     -----
     A score is the log odds of a label less those of its threshold, so it is positive where the
     label is predicted. Labels are fitted in blocks: memory grows with the number of labels times
-    that of features, and time with that of samples as well. 10,000 labels of 20,000 samples with
-    384 features take minutes.
+    that of features, and time with that of samples as well. 10,000 labels with prototypes, 5,000
+    samples and 384 features took 2 GB and 36 s of one core; a weak pull to the discriminants takes
+    several times as long.
 
     Examples
     --------
