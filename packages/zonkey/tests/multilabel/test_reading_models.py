@@ -60,6 +60,14 @@ def test_explanation_adds_up(problem):
     assert found.plot() is not None
 
 
+def test_an_index_is_refused_and_a_card_written(problem, tmp_path):
+    _, model, _ = problem
+    with pytest.raises(TypeError, match="predict_top"):
+        zonkey.CandidateIndex(model)
+    model.save(tmp_path / "m.zonkey")
+    assert "any of 12 labels" in zonkey.model_card(tmp_path / "m.zonkey")
+
+
 def test_an_unseen_label_owes_everything_to_its_name(problem):
     X, _, P = problem
     alone = MultiLabelClassifier(P.subset(NAMES[:2]), space="joint").fit(X)
