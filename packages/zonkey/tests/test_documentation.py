@@ -252,12 +252,31 @@ def test_examples_of_the_guide_to_pictures(folder, monkeypatch):
     assert "donkey" in names["own"].classes_
 
 
-def test_examples_of_the_guide_to_texts():
-    text = read("docs/texts.md")
+def write_inputs(document):
+    """Write the tables and lists of a guide to the files that it names before them."""
+    text = read(document)
     for found in BLOCKS.finditer(text):
         if found[1] in ("csv", "") and not found[2].startswith("zonkey"):
             name = re.findall(r"`(\w+\.(?:csv|txt))`", text[: found.start()])[-1]
             Path(name).write_text(found[2])
+
+
+def test_examples_of_the_guide_to_several_labels():
+    write_inputs("docs/multilabel.md")
+    run_commands("docs/multilabel.md")
+    names = run_python("docs/multilabel.md")
+    answers = pd.read_csv("answers.csv").fillna("")
+    assert [*answers][2:] == ["predicted", "top_1", "top_2", "proba_1", "proba_2"]
+    assert answers["top_1"].tolist()[:2] == ["card", "delivery"]
+    assert "invoice" in answers.loc[2, ["top_1", "top_2"]].tolist()
+    assert "card" in names["found"][0]
+    assert {"delivery", "refund"} <= {*names["found"][1]}
+    assert names["indicator"].shape == names["proba"].shape == (2, 5)
+    assert (names["chances"] <= 1).all()
+
+
+def test_examples_of_the_guide_to_texts():
+    write_inputs("docs/texts.md")
     run_commands("docs/texts.md")
     names = run_python("docs/texts.md")
     expected = ["lost card", "exchange rate", "refund", "change pin"]

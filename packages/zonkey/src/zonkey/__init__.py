@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .inference.explain import explain
     from .inference.index import CandidateIndex
     from .inference.onnx import to_onnx
+    from .multilabel.classifier import MultiLabelClassifier
     from .persistence.card import model_card
     from .persistence.model import load, model_info, save
     from .prototypes import Prototypes
@@ -37,6 +38,7 @@ _MODULES = {
     "Chunks": "streaming.chunks",
     "FewShotClassifier": "bpl.few_shot",
     "Moments": "bpl.moments",
+    "MultiLabelClassifier": "multilabel.classifier",
     "NearestSupport": "bpl.nearest_support",
     "Prototypes": "prototypes",
     "StorageError": "errors",
@@ -62,6 +64,7 @@ __all__ = [
     "Chunks",
     "FewShotClassifier",
     "Moments",
+    "MultiLabelClassifier",
     "NearestSupport",
     "Prototypes",
     "StorageError",

@@ -17,6 +17,10 @@ from .encoders.image_encoder import ImageEncoder
 from .encoders.text_encoder import TextEncoder
 from .inference.scorer import LinearScores, Rejection, Scorer
 from .metrics import PrecisionThreshold
+from .multilabel.choosing import LabelChoice
+from .multilabel.classifier import MultiLabelClassifier
+from .multilabel.settling import Common
+from .multilabel.state import MultiLabelState
 from .preprocessing import FeatureNormalizer, WithinClassWhitener
 from .prototypes import Prototypes
 from .tree import Tree
@@ -30,13 +34,17 @@ CLASSES: dict[str, type] = {
         AnyShotState,
         Choice,
         ClassValues,
+        Common,
         Evidence,
         FeatureNormalizer,
         FewShotClassifier,
         FitSettings,
         ImageEncoder,
         LeftOut,
+        LabelChoice,
         LinearScores,
+        MultiLabelClassifier,
+        MultiLabelState,
         NearestSupport,
         Point,
         PrecisionThreshold,

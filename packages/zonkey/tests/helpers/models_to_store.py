@@ -13,6 +13,7 @@ from zonkey import (
     AnyShotClassifier,
     FewShotClassifier,
     Moments,
+    MultiLabelClassifier,
     NearestSupport,
     Prototypes,
     ZeroShotClassifier,
@@ -72,6 +73,9 @@ MODELS = {
     "precomputed": lambda: any_shot(
         prototypes=Prototypes(LABELS, MATRIX @ MATRIX.T), kernel="precomputed"
     ).fit(X, Y),
+    "several labels": lambda: MultiLabelClassifier(KNOWN, missing="unknown").fit(
+        X, [[label, "cat"] for label in Y]
+    ),
     "float32": lambda: any_shot().fit(X.astype(np.float32), Y),
     "more samples": lambda: any_shot().fit(X, Y).partial_fit(X_NEW, ["yak", "pig", "gnu"]),
     "validation": lambda: any_shot().fit(X[:48], Y[:48], validation=(X[48:], Y[48:])),

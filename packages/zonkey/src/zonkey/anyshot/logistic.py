@@ -1,4 +1,4 @@
-"""Multinomial logistic regression that is pulled to given weights instead of to zero.
+"""Logistic regression that is pulled to given weights instead of to zero: one class, or any labels.
 
 Plain L-BFGS. On centered rows of unit length, a preconditioner (the bound of Boehning on the
 Hessian, or its scale at the start) saves two evaluations at best under a strong pull, and costs
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from array_api_compat import device
+from scipy import sparse
 
 from ..arrays import Array, dtype_like, namespace, place_like
 from ..blocks import row_blocks, run_in_parts
@@ -78,15 +80,76 @@ def fit_pulled(
     xp, cast = namespace(X), dtype_like(X.dtype, X)
     objective = _Objective(
         X,
-        place_like(codes, X),
         xp.astype(place_like(weights, X), cast),
         _join(start, intercepts, cast),
         strength,
+        place_like(codes, X),
     )
-    V = xp.zeros_like(objective.pull)
+    return _move(objective, start, intercepts, guess, most_steps)
+
+
+def fit_pulled_labels(
+    X: np.ndarray,
+    marks: sparse.csr_array,
+    weights: np.ndarray,
+    start: np.ndarray,
+    intercepts: np.ndarray,
+    strength: float,
+    *,
+    unknown: sparse.csr_array | None = None,
+    guess: tuple[np.ndarray, np.ndarray] | None = None,
+    most_steps: int = 200,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return W (k x d) and b (k) of one binary logistic regression per label, all at once.
+
+    With marks y in {0, 1}, they minimize
+
+        sum_i w_i sum_j [known_ij] (log(1 + exp(s_ij)) - y_ij s_ij),  s_ij = x_i'W_j + b_j,
+            + strength (||W - W0||^2 + 10 ||b - b0||^2).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Samples in float32 or float64. All products have this dtype.
+    marks : sparse array of shape (n, k)
+        1 where a label applies.
+    weights : ndarray of shape (n,)
+        Weights of the samples w, with sum 1.
+    start : ndarray of shape (k, d)
+        W0.
+    intercepts : ndarray of shape (k,)
+        b0.
+    strength : float
+        Positive; infinity returns W0 and b0.
+    unknown : sparse array of shape (n, k), optional
+        1 where nobody knows whether a label applies: such pairs have no part.
+    guess : tuple of arrays, optional
+        W and b to start from.
+    most_steps : int, default=200
+        Limit of the number of steps.
+
+    Returns
+    -------
+    W : ndarray of shape (k, d)
+        Weights in the dtype of `start`.
+    b : ndarray of shape (k,)
+        Intercepts.
+    """
+    if np.isinf(strength):
+        return start, intercepts
+    weights, pull = weights.astype(X.dtype), _join(start, intercepts, X.dtype)
+    objective = _LabelObjective(X, weights, pull, strength, marks, unknown)
+    return _move(objective, start, intercepts, guess, most_steps)
+
+
+def _move(
+    objective: _PulledObjective, start: Array, intercepts: Array, guess: Any, most_steps: int
+) -> tuple[Any, Any]:
+    """Return W and b of the minimum, in the dtype of `start`."""
+    xp, X, V = namespace(start), objective.X, namespace(start).zeros_like(objective.pull)
     if guess is not None:
         W, b = (place_like(part, X) for part in guess)
-        V = _join(W - start, b - intercepts, cast)
+        V = _join(W - start, b - intercepts, objective.pull.dtype)
     V = xp.astype(_minimize(objective, V, most_steps), start.dtype)
     return start + V[:, :-1], intercepts + _UNIT * V[:, -1]
 
@@ -98,11 +161,10 @@ def _join(W: Array, b: Array, dtype: object) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Objective:
+class _PulledObjective:
     """The objective as a function of V, the difference to the joined W0 and b0 (`pull`)."""
 
     X: Array
-    codes: Array
     weights: Array
     pull: Array
     strength: float
@@ -124,21 +186,69 @@ class _Objective:
         penalty = self.strength * float(xp.sum(V * V, dtype=xp.float64))
         return sum(loss for loss, _ in parts) + penalty, gradient
 
+    @property
+    def usual_curvature(self) -> float:
+        """A bound on the usual curvature of the loss."""
+        raise NotImplementedError
+
+    def _compare(self, scores: Array, rows: slice) -> tuple[Array, Array]:
+        """Return the loss of each of some rows, and its derivatives by the scores."""
+        raise NotImplementedError
+
     def _sum_rows(self, W: Array, first: int, stop: int) -> tuple[float, Array]:
         """Return loss and gradient of some rows."""
         xp, k = namespace(W), W.shape[0]
         total, slopes, offsets = 0.0, xp.zeros_like(W[:, :-1]), xp.zeros_like(W[:, -1])
-        classes = xp.arange(k, dtype=self.codes.dtype, device=device(W))
         for rows in row_blocks(first, stop, k, W):
             X, weights = self.X[rows, :], self.weights[rows]
             scores = multiply(X, W[:, :-1].T)
             scores += _UNIT * W[:, -1]
-            losses, slants = _compare(scores, self.codes[rows][:, None] == classes)
+            losses, slants = self._compare(scores, rows)
             total += float(xp.sum(weights * losses, dtype=xp.float64))
             slants *= weights[:, None]
             slopes += multiply(slants.T, X)
             offsets += xp.sum(slants, axis=0)
         return total, xp.concat([slopes, _UNIT * offsets[:, None]], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Objective(_PulledObjective):
+    """Of one class per sample."""
+
+    codes: Array
+
+    @property
+    def usual_curvature(self) -> float:
+        """A class has the mass of about 1 / k samples."""
+        return 1 / self.pull.shape[0]
+
+    def _compare(self, scores: Array, rows: slice) -> tuple[Array, Array]:
+        k, codes = scores.shape[1], self.codes[rows]
+        classes = namespace(scores).arange(k, dtype=codes.dtype, device=device(scores))
+        return _compare(scores, codes[:, None] == classes)
+
+
+@dataclass(frozen=True, eq=False)
+class _LabelObjective(_PulledObjective):
+    """Of any labels per sample, in arrays of NumPy."""
+
+    marks: sparse.csr_array
+    unknown: sparse.csr_array | None
+
+    @property
+    def usual_curvature(self) -> float:
+        """Every label has the mass of all samples, a quarter at most for even odds."""
+        return 0.25
+
+    def _compare(self, scores: Any, rows: slice) -> tuple[Array, Array]:
+        marks = self.marks[rows].toarray().astype(scores.dtype, copy=False)
+        small = np.exp(-np.abs(scores))
+        losses = np.maximum(scores, 0) + np.log1p(small) - marks * scores
+        slants = np.where(scores > 0, 1, small) / (1 + small) - marks
+        if self.unknown is not None:
+            is_unknown = self.unknown[rows].toarray() != 0
+            losses[is_unknown] = slants[is_unknown] = 0
+        return losses.sum(axis=1), slants
 
 
 def _compare(scores: Array, is_own: Array) -> tuple[Array, Array]:
@@ -161,12 +271,11 @@ def _compare(scores: Array, is_own: Array) -> tuple[Array, Array]:
     return losses, xp.where(is_own, -(others / sums)[:, None], scores)
 
 
-def _minimize(objective: _Objective, V: Array, most_steps: int) -> Array:
+def _minimize(objective: _PulledObjective, V: Array, most_steps: int) -> Array:
     """Return the minimizer, by L-BFGS with a line search for sufficient decrease."""
     value, gradient = objective.evaluate(V)
     pairs: deque[tuple[Array, Array, float]] = deque(maxlen=_REMEMBERED)
-    # A class has the mass of about 1 / k samples, so this is a bound on the usual curvature.
-    usual = 1 / V.shape[0] + 2 * objective.strength
+    usual = objective.usual_curvature + 2 * objective.strength
     least = _FINE_GAIN if objective.is_fine else _GAIN
     for i in range(most_steps):
         step = _step_from(gradient, pairs, usual)

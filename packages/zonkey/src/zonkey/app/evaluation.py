@@ -10,6 +10,8 @@ import numpy as np
 
 from ..errors import Problem
 from ..evaluation import evaluate as evaluate_samples
+from ..evaluation.label_result import LabelEvaluation
+from ..evaluation.multilabel import is_multi_label
 from ..evaluation.result import Evaluation
 from ..inference.scorer import unwrap
 from .acceptance import Acceptance
@@ -41,7 +43,7 @@ def evaluate(
     labels_key: str | None = None,
     format: str = "csv",
     progress: Progress = ignore,
-) -> Evaluation:
+) -> Evaluation | LabelEvaluation:
     """Measure how well a model does on labeled samples.
 
     Of a source with a column `split`, only rows marked `test` are used. Samples without a label are
@@ -92,7 +94,7 @@ def evaluate(
 
     Returns
     -------
-    Evaluation
+    Evaluation or LabelEvaluation
         All figures.
     """
     check_samples(model, source)
@@ -159,8 +161,10 @@ def _split_samples(
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
     """Return test samples, their labels, and training samples if a column `split` marks both."""
     stream = loaded.stream(source, with_labels=True, **keys)
-    read = read_rows(stream, "Reading", progress, labeled=True)
-    X, y = read.matrix, loaded.convert_labels(require_labeled(read.labels, source))
+    several = is_multi_label(loaded.model)
+    read = read_rows(stream, "Reading", progress, labeled=not several)
+    X, y = read.matrix, require_labeled(read.labels, source)
+    y = y if several else loaded.convert_labels(y)
     if read.marks is None:
         return X, y, (X, y) if all_training else None
     test = read.marks == "test"

@@ -13,6 +13,7 @@ from ..errors import Problem
 from ..persistence.model import model_info, save
 from .fitting_in_chunks import learn_in_chunks
 from .fitting_in_memory import PRESETS, FitInput, learn_in_memory, name_kept_samples
+from .fitting_labels import check_multi_label, learn_labels
 from .inputs import check_classes, check_sources, hint_at_swapped_tables
 from .progress import Progress, Step, ignore
 from .sources import Encoders, check_encoder
@@ -75,6 +76,8 @@ def fit(
     preset: str = "recommended",
     unlabeled: str | Path | None = None,
     chunks: bool = False,
+    multi_label: bool = False,
+    missing: str = "negative",
     encoder: str | None = None,
     text_encoder: str | None = None,
     text_column: str | None = None,
@@ -116,6 +119,12 @@ def fit(
     chunks : bool, default=False
         Read features in chunks, for files larger than memory. After an interruption, the same call
         resumes from the folder `output` + ".progress".
+    multi_label : bool, default=False
+        Whether samples may have several labels, or none: the label of a sample is then a text such
+        as `a|b`, and the model a `MultiLabelClassifier`.
+    missing : {"negative", "unknown"}, default="negative"
+        What it means that one of several labels is not marked: that it does not apply, or that
+        nobody knows.
     encoder : str, default=None
         Encoder of the samples, by default efficientnet-lite0 for pictures, minilm-l6 for texts.
     text_encoder : str, default=None
@@ -182,6 +191,9 @@ def fit(
     training = FitInput(source, classes, encoders, unlabeled, label_column, keys, progress)
     parameters = {"candidates": candidates, "random_state": random_state}
     learn = learn_in_chunks if chunks else learn_in_memory
+    if multi_label:
+        check_multi_label(candidates=candidates, preset=preset, unlabeled=unlabeled, chunks=chunks)
+        learn, parameters = learn_labels, {"missing": missing, "random_state": random_state}
 
     def write(model: Any, names: list[str] | None, called: Any) -> None:
         progress(Step("Writing"))

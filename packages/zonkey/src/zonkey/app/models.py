@@ -112,7 +112,7 @@ class LoadedModel:
         """Refuse a model that cannot do something."""
         if not hasattr(self.last, method):
             what = f"{type(self.last).__name__} has no `{method}`"
-            remedy = "Fit one with zonkey fit, without --preset."
+            remedy = "Fit one with zonkey fit, without --preset and --multi-label."
             raise Problem(purpose, "needs the recommended model", what, remedy, option=option)
 
     @contextmanager

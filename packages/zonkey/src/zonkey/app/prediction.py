@@ -243,7 +243,9 @@ class Answering:
         X = X if steps is None else steps.transform(X)
         options = {} if self.level is None else {"level": self.level}
         answerer, labels = self._choose(last)
-        found: Columns = {"predicted": answerer.predict(X, **options)}
+        # Of several labels, text such as a|b.
+        predict = getattr(answerer, "predict_texts", answerer.predict)
+        found: Columns = {"predicted": predict(X, **options)}
         if self.path:
             paths = list_paths(last.tree_, found["predicted"])
             found["path"] = np.array([" > ".join(map(str, path)) for path in paths])

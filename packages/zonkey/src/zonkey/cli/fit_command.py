@@ -25,6 +25,7 @@ _LONGEST_VALUE = 40  # characters of a parameter that `zonkey fit` prints; `zonk
 
 Preset = StrEnum("Preset", ["recommended", "paper"])
 Candidates = StrEnum("Candidates", ["unseen", "all"])
+Missing = StrEnum("Missing", ["negative", "unknown"])
 
 
 def fit(
@@ -90,6 +91,19 @@ def fit(
             "an interruption, the same command resumes from the folder OUTPUT.progress.",
         ),
     ] = False,
+    multi_label: Annotated[
+        bool,
+        typer.Option(
+            "--multi-label",
+            help="Samples may have several labels, or none: the column of labels holds a|b.",
+        ),
+    ] = False,
+    missing: Annotated[
+        Missing,
+        typer.Option(
+            help="With --multi-label: a label that is not marked does not apply, or nobody knows."
+        ),
+    ] = Missing.negative,
     on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
     no_cache: Annotated[bool, options.NO_CACHE] = False,
     label_column: Annotated[str | None, options.LABEL_COLUMN] = None,

@@ -19,6 +19,7 @@ from ..encoders.collection import Pictures
 from ..environment import versions
 from ..files.dataset import Dataset
 from ..hashing import hash_object
+from ..inference.scorer import unwrap
 from ..labels import as_labels, check_count, format_labels, require_same_kind, warn_user
 from ..parameters import check_option
 from ..prototypes import Prototypes
@@ -28,7 +29,9 @@ from ..threads import limit_calls
 from .answers import Strangeness, Subject, answers_of, unwrap_search
 from .baselines import BASELINES, BaselineData, fit_baselines, training_of
 from .chunked import Answered, answer_chunks, row_digests
+from .label_result import LabelEvaluation
 from .measures import N_DRAWS, Figures, measure_figures
+from .multilabel import evaluate_labels, is_multi_label
 from .result import Evaluation
 
 _LONGEST = 200  # characters of a parameter in the provenance
@@ -47,7 +50,7 @@ def evaluate(
     k: Any = (1, 5),
     confidence: float = 0.95,
     random_state: int = 0,
-) -> Evaluation:
+) -> Any:
     """Evaluate a fitted classifier on labeled samples of seen and unseen classes.
 
     Classes that the model has training samples of are seen, its other classes are unseen. Samples
@@ -84,8 +87,8 @@ def evaluate(
 
     Returns
     -------
-    Evaluation
-        Figures with intervals, tables, plots and a page.
+    Evaluation or LabelEvaluation
+        Figures with intervals, tables, plots and a page; the latter of a `MultiLabelClassifier`.
 
     See Also
     --------
@@ -93,6 +96,10 @@ def evaluate(
 
     Notes
     -----
+    Of a `MultiLabelClassifier`, y has any of the forms that its `fit` takes, samples are in memory,
+    k is not used, the only baseline is "logistic", one per label, and intervals are those of 500
+    resamples of the samples.
+
     If the candidates of the model are a list, everything is restricted to it: other classes are
     neither candidates nor evaluated. Candidates are those of `fit` and of the methods called since:
     `partial_fit` makes a list of the unseen classes. For a `FewShotClassifier`, base classes are
@@ -134,6 +141,8 @@ def evaluate(
         raise ValueError(f"`confidence` must be between 0 and 1; got {confidence!r}. Use 0.95.")
     if are_paths(X):
         X, y = _encode_pictures(model, X, y)
+    if is_multi_label(unwrap_search(model)):
+        return _evaluate_labels(model, X, y, names, training, float(confidence), seed)
     subject, chunks = Subject.from_model(model), as_chunks(X, y)
     data = _Samples.from_source(X, y) if chunks is None else _Samples(X, np.empty(0))
     learned = None
@@ -187,6 +196,41 @@ def evaluate(
         provenance=_provenance(model, subject, data, len(kept.y), seed),
         class_names=data.class_names,
         tree=subject.trees.get("all"),
+    )
+
+
+def _evaluate_labels(
+    model: Any,
+    X: Any,
+    y: Any,
+    names: tuple[str, ...],
+    training: Any,
+    confidence: float,
+    seed: int,
+) -> LabelEvaluation:
+    """Evaluate a model of several labels, of samples in memory."""
+    if isinstance(X, Dataset) or as_chunks(X) is not None:
+        raise TypeError(
+            "Samples with several labels must be arrays in memory; got "
+            f"{type(X).__name__}. Pass evaluate(model, X, y)."
+        )
+    X = to_numpy(X) if is_device_array(X) else X
+
+    def describe(n: int, n_draws: int) -> dict[str, Any]:
+        _, last = unwrap(unwrap_search(model))
+        subject = Subject(last, None, last.classes_, last.seen_classes_, {})
+        data = _Samples(None, np.zeros(n), fingerprint=_fingerprint(_digests(X, n), np.zeros(n)))
+        return {**_provenance(model, subject, data, n, seed), "n_resamples": n_draws}
+
+    return evaluate_labels(
+        unwrap_search(model),
+        X,
+        y,
+        baselines=names,
+        training=training,
+        confidence=confidence,
+        seed=seed,
+        describe=describe,
     )
 
 

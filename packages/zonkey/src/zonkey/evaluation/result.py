@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,14 +14,14 @@ from ..display.drawing import shorten_name
 from ..labels import check_count
 from ..metrics import SeenUnseenCurve
 from ..metrics.calibration import confidence_bins
-from ..optional import require_package
 from ..parameters import check_option
 from ..tree import Tree
 from . import plots
 from .answers import SETS, Answers, positions_in
 from .measures import N_BINS, Measured, meaning_of, place_of, title_of
 from .risk import RiskMixin, find_risk
-from .tree_figures import EDGES, list_nodes
+from .tables import describe_model, format_figure, lay_out, list_figures, make_frame
+from .tree_figures import list_nodes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -128,12 +128,7 @@ class Evaluation(RiskMixin):
             One row per model and figure: `model`, `measure`, `value`, `low` and `high` (ends of
             the interval), and `n`, the number of samples.
         """
-        rows = [
-            [model.name, name, value, *model.intervals[name], model.sizes[name]]
-            for model in self.models
-            for name, value in model.scores.items()
-        ]
-        return _frame(rows, ["model", "measure", "value", "low", "high", "n"])
+        return list_figures(self.models)
 
     def per_class(self) -> Any:
         """Return the figures of the model for each class with samples.
@@ -147,7 +142,7 @@ class Evaluation(RiskMixin):
             all classes if there are samples of both kinds, else among the classes of the kind.
         """
         rows = self._class_rows()
-        frame = _frame(rows, list(rows[0]))
+        frame = make_frame(rows, list(rows[0]))
         # As objects: next to a missing value, integers would become floats.
         wrong = type(frame["n"])([row["wrong_answer"] for row in rows], dtype=object)
         return frame.assign(wrong_answer=wrong).astype({"truth_probability": float})
@@ -163,7 +158,7 @@ class Evaluation(RiskMixin):
             and `wrong_count`, the most frequent other node at the same level.
         """
         rows = self._node_rows()
-        frame = _frame(rows, ["node", "level", "n", "accuracy", "wrong_answer", "wrong_count"])
+        frame = make_frame(rows, ["node", "level", "n", "accuracy", "wrong_answer", "wrong_count"])
         return frame.assign(
             wrong_answer=type(frame["n"])([row["wrong_answer"] for row in rows], dtype=object)
         )
@@ -185,7 +180,7 @@ class Evaluation(RiskMixin):
             One row per pair of classes, most frequent first: `true`, `predicted`, `count`, and
             `share` of the samples of the true class.
         """
-        return _frame(self._pairs(most, among), ["true", "predicted", "count", "share"])
+        return make_frame(self._pairs(most, among), ["true", "predicted", "count", "share"])
 
     def plot_curve(self) -> Figure:
         """Draw accuracy on seen against unseen classes for all penalties of seen classes.
@@ -277,7 +272,7 @@ class Evaluation(RiskMixin):
             calibration, both curves (at most 500 points each) and provenance.
         """
         risk = find_risk(self.models[0], self._choose_set(None))
-        first, *others = (_model_dict(model) for model in self.models)
+        first, *others = (describe_model(model) for model in self.models)
         return {
             **first,
             "confidence": self.confidence,
@@ -318,31 +313,13 @@ class Evaluation(RiskMixin):
         str
             One line per figure, one column per model, with intervals.
         """
-        header, *rows = self._table()
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if i == 0 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in (header, *rows)
-        ]
-        notes = [f"{model.name}: {note}" for model in self.models for note in model.notes]
-        return "\n".join([self._title(), "", *lines, *([""] if notes else []), *notes])
+        titles = {name: title_of(name) for name in self._measures()}
+        return lay_out(self._title(), self.models, titles, self.confidence)
 
     def __repr__(self) -> str:
         return self.summary()
 
     # Tables.
-
-    def _table(self) -> list[list[str]]:
-        """Return the heading and one row per figure, as text in percent."""
-        header = [f"percent, {100 * self.confidence:g} % interval"]
-        rows = [
-            [title_of(name), *(" ".join(_cell(model, name)).strip() for model in self.models)]
-            for name in self._measures()
-        ]
-        return [[*header, *(model.name for model in self.models)], *rows]
 
     def _class_rows(self) -> list[dict[str, Any]]:
         """Return one row per class, sorted by kind and label, ready for JSON."""
@@ -484,7 +461,7 @@ class Evaluation(RiskMixin):
             {
                 "title": title_of(name),
                 "meaning": meaning if meaning not in meanings[:i] else "",
-                "cells": [_cell(model, name) for model in self.models],
+                "cells": [format_figure(model, name) for model in self.models],
             }
             for i, (name, meaning) in enumerate(zip(names, meanings, strict=True))
         ]
@@ -494,7 +471,7 @@ class Evaluation(RiskMixin):
             evaluation=self,
             title=f"Evaluation of {self.models[0].name}",
             sizes=self._sizes_text(),
-            tiles=[(title_of(n), _cell(self.models[0], n), meaning_of(n)) for n in tiles],
+            tiles=[(title_of(n), format_figure(self.models[0], n), meaning_of(n)) for n in tiles],
             rows=rows,
             among=self._choose_set(None),
             classes=self._class_table(),
@@ -553,31 +530,6 @@ class Evaluation(RiskMixin):
         """Return the names of all figures, in the order of the table."""
         names = {name for model in self.models for name in model.scores}
         return sorted(names, key=place_of)
-
-
-def _frame(rows: Sequence[Any], columns: list[str]) -> Any:
-    pandas = require_package("pandas", "A table of an evaluation")
-    return pandas.DataFrame(rows, columns=columns)
-
-
-def _model_dict(model: Measured) -> dict[str, Any]:
-    return {
-        "model": model.name,
-        "scores": dict(model.scores),
-        "intervals": {name: list(ends) for name, ends in model.intervals.items()},
-        "n": dict(model.sizes),
-        "notes": list(model.notes),
-    }
-
-
-def _cell(model: Measured, name: str) -> tuple[str, str]:
-    """Return a figure and its interval, in percent; a dash if the model has none."""
-    if name not in model.scores:
-        return "-", ""
-    low, high = model.intervals[name]
-    if name.startswith(EDGES):
-        return f"{model.scores[name]:.2f}", f"[{low:.2f}, {high:.2f}]"
-    return f"{100 * model.scores[name]:.1f}", f"[{100 * low:.1f}, {100 * high:.1f}]"
 
 
 def _ratios(sums: np.ndarray, counts: np.ndarray) -> list[float | None]:

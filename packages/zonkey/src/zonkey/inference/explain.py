@@ -15,6 +15,7 @@ from ..config import rows_per_block
 from ..constraints import are_paths, encode_paths, validate_samples
 from ..labels import check_count
 from ..prototypes import Prototypes
+from .explain_labels import explain_labels
 from .explanation import Explanation
 from .scorer import Scorer, best_columns, find_scorer, unwrap
 
@@ -31,8 +32,8 @@ def explain(model: Any, x: Any, k: int = 5) -> Explanation:
     Parameters
     ----------
     model : estimator or Pipeline
-        Fitted `AnyShotClassifier`, model with a projection (the paper's models and peers), or
-        pipeline that ends with one.
+        Fitted `AnyShotClassifier`, `MultiLabelClassifier`, model with a projection (the paper's
+        models and peers), or pipeline that ends with one.
     x : array-like of shape (n_features,) or (1, n_features)
         The sample, as `predict` takes it: also the path of a picture, if the file of the model
         names its encoder.
@@ -42,7 +43,9 @@ def explain(model: Any, x: Any, k: int = 5) -> Explanation:
     Returns
     -------
     Explanation
-        Best classes, and the evidence for the winner and for the runner-up.
+        Best classes, and the evidence for the winner and for the runner-up. Of several labels,
+        these are the two most probable ones, and the evidence is what their prototypes, their
+        samples and logistic regression add to the log odds.
     """
     preprocessing, classifier = unwrap(model)
     k = check_count("k", k, 1)
@@ -50,6 +53,8 @@ def explain(model: Any, x: Any, k: int = 5) -> Explanation:
     if preprocessing is not None:
         row = preprocessing.transform(row)
     scorer = find_scorer(classifier)
+    if scorer is not None and scorer.independence is not None:
+        return explain_labels(classifier, row, k)
     if scorer is not None and (hasattr(classifier, "state_") or scorer.compare is not None):
         kind = _Posterior if hasattr(classifier, "state_") else _Projection
         return _explanation(kind(_Question.from_row(classifier, row)), k)

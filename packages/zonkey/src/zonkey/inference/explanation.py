@@ -103,8 +103,9 @@ class Explanation:
         The second best class, None if there is a single candidate.
     margin : float or None
         Score of the winner minus that of the runner-up.
-    answer : label
-        What `predict` returns: `label`, or the label of rejected samples.
+    answer : label or list
+        What `predict` returns: `label`, or the label of rejected samples. Of several labels: a list
+        of all that apply.
     penalty : dict
         ``winner`` and ``runner_up``: what was subtracted from their scores. ``label_without``: the
         class that would have won without any penalty.
@@ -151,7 +152,7 @@ class Explanation:
     @property
     def rejected(self) -> bool:
         """Whether the model rejects the sample: `predict` does not return the winner."""
-        return self.answer != self.label
+        return not isinstance(self.answer, list) and self.answer != self.label
 
     def name_samples(self, names: Mapping[int, str]) -> Explanation:
         """Return the same with names of labeled samples.
@@ -265,6 +266,8 @@ class Explanation:
         chance = self.parts["classes"][0]["probability"]
         probability = "" if chance is None else f", probability {chance:.3f}"
         lines = [f"winner:    {format_name(self.label)}{probability}"]
+        if isinstance(self.answer, list):
+            lines.append(f"predicted: {', '.join(map(format_name, self.answer)) or 'no label'}")
         if self.rejected:
             lines.append(f"rejected:  the answer is {format_name(self.answer)}")
         if self.margin is None:

@@ -257,7 +257,7 @@ def _pick_best(found: np.ndarray, Z: np.ndarray, form: LinearScores, k: int) -> 
 def _read_scorer(model: Any) -> Scorer:
     """Return the scorer of a fitted model, whose scores are linear."""
     scorer = find_scorer(model)
-    if scorer is None or not scorer.is_linear:
+    if scorer is None or not scorer.is_linear or scorer.independence is not None:
         raise TypeError(
             "`model` must be an AnyShotClassifier, a ZeroShotClassifier, a FewShotClassifier, or a "
             f"Pipeline that ends in one; got {type(model).__name__}. Use `predict_top` of the "

@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 _OPSET, _IR_VERSION = 18, 8
 _MODELS = (
     "AnyShotClassifier, ZeroShotClassifier, FewShotClassifier, NearestSupport, ESZSL, "
-    "ExemplarRegression"
+    "ExemplarRegression, MultiLabelClassifier"
 )
 _INPUT, _ROWS = "features", "n"
+_INT64 = 7  # number of the type in the format
 
 
 def to_onnx(model: Any, *, k: int = 5, encoder: Any = None) -> onnx.ModelProto:
@@ -57,6 +58,9 @@ def to_onnx(model: Any, *, k: int = 5, encoder: Any = None) -> onnx.ModelProto:
     - `top_probabilities`, or `top_scores` without probabilities: their values, shape (n, k)
     - `node_probabilities`: of each node of a tree of classes, shape (n, n_nodes), if the model has
       one; `nodes` in `metadata_props` names them and their parents
+
+    A `MultiLabelClassifier` has `indicator` instead of `label`: int64 of shape (n, n_labels), 1
+    where a label applies; its `top_labels` are the most probable ones.
 
     Columns are in the order of `classes_`. Equal scores keep that order. Labels are strings, int64
     (whole numbers and booleans) or double (other numbers).
@@ -119,7 +123,8 @@ def to_onnx(model: Any, *, k: int = 5, encoder: Any = None) -> onnx.ModelProto:
         X = _add_transformer(graph, X, transformer)
     scores = _SCORES[type(scorer.form)](graph, X, scorer)
     labels = _label_values(scorer)
-    _add_answers(graph, scores, scorer, labels, k)
+    add = _add_answers if scorer.independence is None else _add_label_answers
+    add(graph, scores, scorer, labels, k)
     outputs = _describe_outputs(scorer, labels, k)
     made = graph.finish(classifier, _n_features(model), scorer, labels.dtype, outputs)
     return made if encoder is None else from_pixels(made, encoder)
@@ -390,6 +395,23 @@ def _add_nodes(graph: _GraphBuilder, probabilities: str, tree: Tree) -> str:
     return graph.apply("ScatterElements", empty, rows, parts, **options)
 
 
+def _add_label_answers(
+    graph: _GraphBuilder, scores: str, scorer: Scorer, labels: np.ndarray, k: int
+) -> None:
+    """Add what applies to a sample, of any number of labels."""
+    independence: Any = scorer.independence
+    applies = graph.apply("Greater", scores, graph.constant(0.0))
+    graph.apply("Cast", applies, output="indicator", to=_INT64)
+    odds = graph.apply("Add", scores, graph.constant(independence.thresholds))
+    P, ends = graph.apply("Sigmoid", odds), (graph.constant(0.0), graph.constant(1.0))
+    divided = graph.apply("Div", P, graph.constant(independence.chances))
+    P = graph.apply("Clip", divided, *ends, output="probabilities")
+    outputs = ["top_probabilities", "top_places"]
+    graph.apply_all("TopK", [P, graph.constant([k], np.int64)], outputs, axis=1)
+    names = graph.constant(labels, labels.dtype)
+    graph.apply("Gather", names, "top_places", output="top_labels")
+
+
 def _apply_rejection(
     graph: _GraphBuilder, best: str, probabilities: str, scorer: Scorer, nodes: str | None
 ) -> str:
@@ -447,6 +469,9 @@ def _describe_outputs(scorer: Scorer, labels: np.ndarray, k: int) -> dict[str, d
         label = labels[-1].item()
         predicted += f", or {deepest}{label!r} if the highest probability is below {below}"
     outputs = {"label": _describe(kind, [_ROWS], f"{predicted}.")}
+    if scorer.independence is not None:
+        applies = "1 where a label applies, else 0, in the order of `classes`."
+        outputs = {"indicator": _describe("int64", [_ROWS, q], applies)}
     each = "of each candidate, in the order of `classes`."
     if scorer.temperature is not None:
         ranked = "probabilities"

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import Array, namespace, softmax, to_numpy
+from ..arrays import Array, namespace, to_numpy
 from ..constraints import check_top, validate_samples
 from ..labels import format_labels, format_value, list_distinct, require_same_kind, warn_user
 from ..metrics import per_class_accuracy
@@ -308,7 +308,7 @@ class ProbabilityMixin(ExplainedMixin):
         """
         X = self._validate(X)
         scorer = self.scorer_
-        blocks = [softmax(scores / scorer.temperature) for scores in scorer.finite_blocks(X)]
+        blocks = [scorer.probabilities(scores) for scores in scorer.finite_blocks(X)]
         return namespace(X).concat(blocks)
 
     @accept_chunks
@@ -328,7 +328,7 @@ class ProbabilityMixin(ExplainedMixin):
         X = self._validate(X)
         parts, scorer = [], self.scorer_
         for scores in scorer.finite_blocks(X):
-            P, xp = softmax(scores / scorer.temperature), namespace(scores)
+            P, xp = scorer.probabilities(scores), namespace(scores)
             logs = xp.log(xp.where(P > 0, P, xp.ones_like(P)))
             parts.append(-xp.sum(P * logs, axis=1) / (float(np.log(P.shape[1])) or 1.0))
         return namespace(X).concat(parts)

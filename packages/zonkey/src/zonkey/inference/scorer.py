@@ -216,6 +216,30 @@ class Rejection:
         return answer
 
 
+@dataclass(frozen=True, eq=False)
+class Independence:
+    """That any number of candidates may apply to a sample: scores are log odds above a threshold.
+
+    `thresholds` are log odds of each label to be marked, and `chances` those that a label is marked
+    where it applies: 1, unless labels that are not marked are unknown.
+    """
+
+    thresholds: np.ndarray
+    chances: np.ndarray
+
+    def probabilities(self, scores: Array) -> Array:
+        """Return the probability of each label."""
+        xp = namespace(scores)
+        thresholds, chances = (
+            xp.astype(place_like(part, scores), scores.dtype)[None, :]
+            for part in (self.thresholds, self.chances)
+        )
+        odds = scores + thresholds
+        small = xp.exp(-xp.abs(odds))
+        marked = xp.where(odds > 0, xp.ones_like(odds), small) / (1 + small)
+        return xp.minimum(marked / chances, xp.ones_like(odds))
+
+
 _NOTHING = np.empty(0)
 # Fields stored in files; the functions are those of the model.
 _STORED = ("labels", "form", "penalties", "seen", "candidates", "prototypes", "one_hot")
@@ -238,6 +262,7 @@ class Scorer:
     rejection: Rejection = Rejection(None, None)  # which predictions are replaced
     has_centers: bool = True  # whether scores compare distances to centers
     tree: Tree | None = None  # whose leaves are the candidates
+    independence: Independence | None = None  # None: one candidate applies to each sample
     # Maps samples to the vectors that are compared; None if these are the samples.
     transform: Callable[[Array], Array] | None = None
     # Returns the scores of any prototypes in any dtype, without penalties.
@@ -330,7 +355,7 @@ class Scorer:
         for scores in self.finite_blocks(X):
             best.append(xp.argmax(scores, axis=1))
             if rejects:
-                highest.append(xp.max(softmax(scores / self.temperature), axis=1))
+                highest.append(xp.max(self.probabilities(scores), axis=1))
         predicted = labels_at(self.labels, xp.concat(best))
         if not rejects:
             return predicted
@@ -345,6 +370,12 @@ class Scorer:
         rows, refused = (namespace(X).concat(parts) for parts in zip(*found, strict=True))
         predicted = labels_at(tree.nodes, rows)
         return predicted if below is None else self.rejection.apply(predicted, refused, tree.nodes)
+
+    def probabilities(self, scores: Array) -> Array:
+        """Return the probability of each candidate."""
+        if self.independence is not None:
+            return self.independence.probabilities(scores)
+        return softmax(scores / self.temperature)
 
     def reject(self, rejection: Rejection) -> Scorer:
         """Return a scorer that rejects other samples."""

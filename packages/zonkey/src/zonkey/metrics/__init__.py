@@ -8,6 +8,7 @@ from .calibration import (
 )
 from .generalized import SeenUnseenCurve, generalized_scores, seen_unseen_curve
 from .intervals import mean_confidence_interval, paired_bootstrap_interval
+from .multilabel import mean_average_precision, multilabel_calibration_error
 from .selective import (
     PrecisionThreshold,
     RiskCoverageCurve,
@@ -27,7 +28,9 @@ __all__ = [
     "hierarchical_scores",
     "hit_at_k",
     "level_accuracy",
+    "mean_average_precision",
     "mean_confidence_interval",
+    "multilabel_calibration_error",
     "paired_bootstrap_interval",
     "per_class_accuracy",
     "precision_threshold",

@@ -27,12 +27,14 @@ def model_card(path: str | os.PathLike[str]) -> str:
     """
     info = model_info(path)
     summary, name = info["summary"], Path(path).name
+    several = summary["estimator"].endswith("MultiLabelClassifier")
+    kinds = "any of {} labels" if several else "one of {} classes"
     lines = [f"# {Path(path).stem}", "", info.get("notes", ""), ""]
     lines += [
         f"- Model: `{summary['estimator']}` of zonkey {info['versions']['zonkey']}",
         f"- License: {_strip_markdown(info.get('license', 'not stated'))}",
         f"- Input: {summary['n_features']} features",
-        f"- Answers: one of {summary['n_candidates']} classes",
+        f"- Answers: {kinds.format(summary['n_candidates'])}",
         f"- Saved: {info['created']}, {info['bytes']:,} bytes, schema {info['schema']}",
         "",
         "## Classes",
