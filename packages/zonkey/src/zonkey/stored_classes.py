@@ -5,6 +5,7 @@ from .anyshot.choice import Choice, Point, Temperatures
 from .anyshot.classifier import AnyShotClassifier
 from .anyshot.evidence import Evidence, Regression
 from .anyshot.refining import Refined, Refinement
+from .anyshot.remembering import Remembered
 from .anyshot.state import AnyShotState, FitSettings
 from .bpl.few_shot import FewShotClassifier
 from .bpl.kernels import PrototypeKernel
@@ -38,6 +39,7 @@ CLASSES: dict[str, type] = {
         Refinement,
         Regression,
         Rejection,
+        Remembered,
         Reserve,
         Scorer,
         Temperatures,

@@ -26,13 +26,13 @@ from ..streaming.accept import as_chunks
 from ..threads import multiply
 from .fitted import FittedMixin
 from .fitting import fit_names, fit_state, freeze_candidates
-from .novelty import NoveltyMixin
 from .sources import read_more
 from .state import BY_SHOTS, AnyShotState, Shots
+from .suggesting import SuggestingMixin
 
 
 class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
-    AnyLibraryMixin, FittedMixin, SemanticMixin, NoveltyMixin, BaseEstimator
+    AnyLibraryMixin, FittedMixin, SemanticMixin, SuggestingMixin, BaseEstimator
 ):
     """Zero-shot, few-shot and many-shot classification by one posterior per class.
 

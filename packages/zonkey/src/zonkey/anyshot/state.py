@@ -28,6 +28,7 @@ from .evidence import (
 )
 from .posterior import even_lengths, left_out_worth
 from .refining import Refined, spread_rows
+from .remembering import Remembered
 from .ridges import Ridge
 from .shot_folds import Names
 from .shots import ShotChoosing, select_classes
@@ -79,11 +80,12 @@ class AnyShotState:
     # Centers after logistic regression, for candidates that all have samples; None if parameters
     # were chosen for classes without samples.
     refined: Refined | None = None
+    remembered: Remembered | None = None
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Fill in what older files do not have."""
-        return {"shift": None, "refined": None, **parts}
+        return {"shift": None, "refined": None, "remembered": None, **parts}
 
     @classmethod
     def from_schema_1(cls, found: dict[str, Any], worth: Any) -> Self:
@@ -207,6 +209,11 @@ class AnyShotState:
         return self.evidence.known(self.evidence.counts > 0)
 
     @property
+    def hidden(self) -> np.ndarray:
+        """Labels of classes that were removed."""
+        return self.evidence.labels[self.evidence.is_hidden]
+
+    @property
     def prototypes(self) -> Prototypes | None:
         """Prototypes of the known classes that have one."""
         described = self.evidence.known(self.evidence.is_described)
@@ -309,7 +316,7 @@ class AnyShotState:
         """Return the state after further samples; those of `shots` choose the worth."""
         evidence = self.evidence
         require_same_kind(labels=sums.labels, known=evidence.labels)
-        hidden = np.intersect1d(sums.labels, evidence.labels[evidence.is_hidden])
+        hidden = np.intersect1d(sums.labels, self.hidden)
         if hidden.size:
             raise ValueError(
                 f"The class {format_labels(hidden)} was removed by `without_classes`; got samples "
