@@ -252,12 +252,31 @@ def test_examples_of_the_guide_to_pictures(folder, monkeypatch):
     assert "donkey" in names["own"].classes_
 
 
-def test_examples_of_the_guide_to_texts():
-    text = read("docs/texts.md")
+def write_texts(name):
+    """Write the tables and lines of text that a guide shows."""
+    text = read(name)
     for found in BLOCKS.finditer(text):
         if found[1] in ("csv", "") and not found[2].startswith("zonkey"):
             name = re.findall(r"`(\w+\.(?:csv|txt))`", text[: found.start()])[-1]
             Path(name).write_text(found[2])
+
+
+def test_examples_of_the_guide_to_labeling():
+    write_texts("docs/labeling.md")
+    shown = pd.read_csv("marked.csv")
+    run_commands("docs/labeling.md", wanted=lambda line: "learn" not in line)
+    written = pd.read_csv("table.csv")
+    columns = ["sample", "group", "suggested", "text", "id"]
+    assert written[columns].equals(shown[columns])
+    run_commands("docs/labeling.md", wanted=lambda line: "classify" not in line)
+    assert pd.read_csv("table.csv")["sample"].nunique() == 9 - 6
+    names = run_python("docs/labeling.md")
+    assert (names["changed"].learned, names["changed"].known) == ({}, 6)
+    assert {"card delivery", "weather"} <= {*names["model"].classes_}
+
+
+def test_examples_of_the_guide_to_texts():
+    write_texts("docs/texts.md")
     run_commands("docs/texts.md")
     names = run_python("docs/texts.md")
     expected = ["lost card", "exchange rate", "refund", "change pin"]

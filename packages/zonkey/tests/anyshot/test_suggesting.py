@@ -122,8 +122,11 @@ def test_groups_do_not_depend_on_the_order_of_samples():
 
 
 def test_small_blocks_give_the_same():
-    model = fitted()
-    one = model.suggest(X_NEW)
+    model, X = fitted(), X_NEW.copy()
+    state = model.state_
+    one = model.suggest(X)
+    assert model.state_ is state
+    assert_array_equal(X, X_NEW)
     with zonkey.config_context(working_memory=0.001):
         other = model.suggest(X_NEW)
     assert_array_equal(one.order, other.order)
