@@ -26,7 +26,7 @@ from ..blocks import row_blocks
 from ..constraints import require_memory
 from ..inference.scorer import Rejection, labels_at
 from ..labels import as_labels, check_count, format_value
-from .novelty import NoveltyMixin
+from .novelty import NoveltyMixin, make_novelty
 from .remembering import Remembered, hash_id
 
 _SURE = 0.3  # probability of being wrong, up to which groups are large
@@ -124,7 +124,7 @@ class SuggestingMixin(NoveltyMixin):
         `partial_fit`, or with `learn_once`, and suggest again: answers of the others get better.
 
         The time grows with the number of samples, and with its logarithm: 100,000 samples of 384
-        features and 100 classes take half a minute on one core. Besides `X`, the memory needed is
+        features and 100 classes take seven seconds on one core. Besides `X`, the memory needed is
         that of the preprocessed samples of the most frequent answer.
 
         Parameters
@@ -148,42 +148,41 @@ class SuggestingMixin(NoveltyMixin):
         best, chance, novelty = self._answer_in_blocks(X)
         is_unlike: Any = (novelty > novelty_above) & (chance < _UNSURE)
         kinds = np.where(is_unlike, -1, best)
-        order = np.argsort(kinds, kind="stable")
-        groups: list[np.ndarray] = []
-        for rows in (
-            np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1) if len(order) else []
-        ):
-            Z = to_numpy(self.state_.prepare(take_rows(X, rows))).astype(np.float32)
-            # Nothing tells whether strangers are of one class.
-            wrong = np.full(len(rows), 0.5) if is_unlike[rows[0]] else 1 - chance[rows]
-            groups += [rows[part] for part in split_alike(Z, wrong, group_size)]
-        right = np.array([len(g) * 0.5 if kinds[g[0]] < 0 else chance[g].sum() for g in groups])
-        useful = self._rank(groups, kinds, right)
-        first = np.argsort(-useful, kind="stable")
-        groups = [groups[i] for i in first]
+        groups, useful = self._rank(self._split(X, kinds, chance, group_size), kinds, chance)
         number = np.empty(len(kinds), np.intp)
         for i, rows in enumerate(groups):
             number[rows] = i
         labels = to_numpy(self.scorer_.labels)
         rejection = Rejection(None, self.scorer_.rejection.label)
-        answer = to_numpy(rejection.apply(labels_at(labels, best), is_unlike, labels))
         return Suggestions(
-            order=np.concatenate([*groups, np.empty(0, np.intp)]).astype(np.intp),
+            order=np.concatenate(groups),
             group=number,
-            answer=answer,
+            answer=to_numpy(rejection.apply(labels_at(labels, best), is_unlike, labels)),
             probability=chance,
-            useful=useful[first],
-            is_unlike=np.array([is_unlike[rows[0]] for rows in groups], dtype=bool),
+            useful=useful,
+            is_unlike=np.array([is_unlike[rows[0]] for rows in groups]),
         )
+
+    def _split(
+        self, X: Any, kinds: np.ndarray, chance: np.ndarray, group_size: int
+    ) -> list[np.ndarray]:
+        """Return groups of samples of one kind, which is a position of a class or -1."""
+        groups, order = [], np.argsort(kinds, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1):
+            Z = to_numpy(self.state_.prepare(take_rows(X, rows))).astype(np.float32)
+            wrong = 1 - _chance_of_right(rows, kinds, chance)
+            groups += [rows[part] for part in split_alike(Z, wrong, group_size)]
+        return groups
 
     def _answer_in_blocks(self, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return position and probability of the best class, and the novelty, of each sample."""
         n, width = X.shape[0], max(X.shape[1], len(self.scorer_.labels))
         best, chance, novelty = np.empty(n, np.intp), np.empty(n), np.empty(n)
         scorer = self.scorer_
+        unlike = make_novelty(self.state_, scorer.temperature or 1.0)
         for rows in row_blocks(0, n, width, X):
             block, start = X[rows, :], rows.start
-            novelty[rows] = to_numpy(self.novelty(block))
+            novelty[rows] = np.concatenate([to_numpy(part) for part in unlike.finite_blocks(block)])
             for scores in scorer.finite_blocks(block):
                 P = to_numpy(softmax(scores / scorer.temperature))
                 part = slice(start, start + len(P))
@@ -191,15 +190,19 @@ class SuggestingMixin(NoveltyMixin):
                 best[part], chance[part] = P.argmax(axis=1), P.max(axis=1)
         return best, chance, novelty
 
-    def _rank(self, groups: list[np.ndarray], kinds: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Return how useful each group is, after better ones with the same answer."""
+    def _rank(
+        self, groups: list[np.ndarray], kinds: np.ndarray, chance: np.ndarray
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """Return the groups in order, and how useful each is after those before it."""
         evidence = self.state_.evidence
         places = np.searchsorted(evidence.labels, to_numpy(self.scorer_.labels))
         worth = max(self.state_.choice.worth_in_use, 1.0)
         known = np.append(evidence.counts[places], 0.0)  # the last: a class that has no name yet
-        kind = np.array([kinds[rows[0]] for rows in groups], dtype=np.intp)
+        kind = np.array([kinds[rows[0]] for rows in groups])
+        right = np.array([_chance_of_right(rows, kinds, chance).sum() for rows in groups])
         cost = 1 + np.array([len(rows) for rows in groups]) - right
-        useful = np.zeros(len(groups))
+        found: list[np.ndarray] = []
+        useful = []
 
         def gain(i: int) -> float:
             return float(np.log1p(right[i] / (worth + known[kind[i]])) / cost[i])
@@ -208,13 +211,14 @@ class SuggestingMixin(NoveltyMixin):
         heapq.heapify(waiting)
         while waiting:
             before, i = heapq.heappop(waiting)
-            if -gain(i) > before:  # a better group came meanwhile
+            if -gain(i) > before:  # a better group of this class came meanwhile
                 heapq.heappush(waiting, (-gain(i), i))
                 continue
-            useful[i] = -before
+            found.append(groups[i])
+            useful.append(-before)
             if kind[i] >= 0:
                 known[kind[i]] += right[i]
-        return useful
+        return found, np.array(useful)
 
     def most_informative(self, X: Any, n: int) -> np.ndarray:
         """Choose the samples whose labels would help most, if each is labeled alone.
@@ -297,6 +301,11 @@ class SuggestingMixin(NoveltyMixin):
             self.partial_fit(taken, y[rows])
             self._settle(replace(self.state_, remembered=known.add(keys[rows], y[rows])))
         return is_new
+
+
+def _chance_of_right(rows: np.ndarray, kinds: np.ndarray, chance: np.ndarray) -> np.ndarray:
+    """Return the probabilities of samples of one kind; nothing tells which class strangers have."""
+    return np.full(len(rows), 0.5) if kinds[rows[0]] < 0 else chance[rows]
 
 
 def split_alike(Z: np.ndarray, wrong: np.ndarray, most: int) -> list[np.ndarray]:
