@@ -275,6 +275,20 @@ def test_examples_of_the_guide_to_several_labels():
     assert (names["chances"] <= 1).all()
 
 
+def test_examples_of_the_guide_to_labeling():
+    write_inputs("docs/labeling.md")
+    shown = pd.read_csv("marked.csv")
+    run_commands("docs/labeling.md", wanted=lambda line: "learn" not in line)
+    written = pd.read_csv("table.csv")
+    columns = ["sample", "group", "suggested", "text", "id"]
+    assert written[columns].equals(shown[columns])
+    run_commands("docs/labeling.md", wanted=lambda line: "classify" not in line)
+    assert pd.read_csv("table.csv")["sample"].nunique() == 9 - 6
+    names = run_python("docs/labeling.md")
+    assert (names["changed"].learned, names["changed"].known) == ({}, 6)
+    assert {"card delivery", "weather"} <= {*names["model"].classes_}
+
+
 def test_examples_of_the_guide_to_texts():
     write_inputs("docs/texts.md")
     run_commands("docs/texts.md")

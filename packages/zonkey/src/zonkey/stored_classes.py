@@ -7,6 +7,7 @@ from .anyshot.evidence import Evidence, Regression
 from .anyshot.left_out import LeftOut
 from .anyshot.priors import ClassValues
 from .anyshot.refining import Refined, Refinement
+from .anyshot.remembering import Remembered
 from .anyshot.state import AnyShotState, FitSettings
 from .anyshot.tree_part import TreePart
 from .bpl.few_shot import FewShotClassifier
@@ -54,6 +55,7 @@ CLASSES: dict[str, type] = {
         Refinement,
         Regression,
         Rejection,
+        Remembered,
         Reserve,
         Scorer,
         Temperatures,

@@ -27,10 +27,10 @@ from ..threads import multiply
 from .fitted import FittedMixin
 from .fitting import fit_names, fit_state, freeze_candidates
 from .inner_labels import find_inner, fit_shared, learn_shared
-from .novelty import NoveltyMixin
 from .priors import BALANCED, PriorsMixin, restore_values, store_values
 from .sources import read_more
 from .state import BY_SHOTS, AnyShotState, Shots
+from .suggesting import SuggestingMixin
 from .tree_answers import TreeMixin
 from .unsure import UnsureMixin
 
@@ -42,7 +42,7 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
     SemanticMixin,
     PriorsMixin,
     UnsureMixin,
-    NoveltyMixin,
+    SuggestingMixin,
     BaseEstimator,
 ):
     """Zero-shot, few-shot and many-shot classification by one posterior per class.

@@ -146,8 +146,12 @@ class Evidence:
         return max(0.0, float(np.sum(away))) / float(np.sum(n[several] - 1))
 
     def totals(self, worth: float) -> np.ndarray:
-        """Return how many samples each center is worth, prior and samples together."""
-        return self.counts + np.where(self.is_described, worth, 0.0)
+        """Return how many samples each center is worth, prior and samples together.
+
+        A class without samples has nothing but its prior, even if that is worth nothing.
+        """
+        total = self.counts + np.where(self.is_described, worth, 0.0)
+        return np.where(self.is_described & (total == 0), 1.0, total)
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,7 @@ from .evidence import (
 from .posterior import even_lengths, left_out_worth, pull_uneven
 from .priors import BALANCED, ClassValues, find_masses
 from .refining import Refined, spread_rows
+from .remembering import Remembered
 from .ridges import Ridge
 from .shot_folds import Names
 from .shots import ShotChoosing, select_classes
@@ -87,11 +88,12 @@ class AnyShotState:
     precision: PrecisionThreshold | None = None  # wanted of accepted answers
     priors: ClassValues | None = None  # shares of classes relative to even ones; None: not given
     tree: Tree | None = None  # in which known classes are leaves
+    remembered: Remembered | None = None
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Fill in what older files do not have."""
-        names = ("shift", "refined", "priors", "precision", "tree")
+        names = ("shift", "refined", "priors", "precision", "tree", "remembered")
         return {**dict.fromkeys(names), **parts}
 
     @classmethod
@@ -168,24 +170,6 @@ class AnyShotState:
         placed = self.place_prototypes()
         return class_priors(self.evidence, self.regression, placed, judge=self._judges)
 
-    def weigh_left_out(self, ridge: Ridge, label: Any) -> np.ndarray:
-        """Return the weights of the means of anchors in the prior of one of them."""
-        i = int(np.flatnonzero(self.evidence.anchors == label)[0])
-        weights = to_numpy(ridge.weigh_left_out(i)).copy()
-        weights[i] = weights.sum() * self._missed().own_shares()[i]
-        return self.trust * weights
-
-    def find_own_part(self, label: Any) -> np.ndarray:
-        """Return what an anchor adds to its prior, for a reach of 1 (`own_shares`)."""
-        rest = self._missed()
-        i = int(np.flatnonzero(rest.anchors == label)[0])
-        return rest.own_shares()[i] * to_numpy(rest.anchor_means())[i]
-
-    def _missed(self) -> Evidence:
-        """Return evidence of what the regression learns: what placed prototypes miss."""
-        placed = self.place_prototypes()
-        return self.evidence if placed is None else placed.subtract_from(self.evidence)
-
     def place_prototypes(self) -> Placed | None:
         """Return the prototypes of all classes among the samples; None in separate spaces."""
         if self.shift is None or self.regression is None:
@@ -241,6 +225,11 @@ class AnyShotState:
     def seen(self) -> np.ndarray:
         """Labels of known classes with samples."""
         return self.evidence.known(self.evidence.counts > 0)
+
+    @property
+    def hidden(self) -> np.ndarray:
+        """Labels of classes that were removed."""
+        return self.evidence.labels[self.evidence.is_hidden]
 
     @property
     def prototypes(self) -> Prototypes | None:
@@ -377,7 +366,7 @@ class AnyShotState:
         evidence = self.evidence
         require_same_kind(labels=sums.labels, known=evidence.labels)
         refuse_inner(self.tree, sums.labels)
-        hidden = np.intersect1d(sums.labels, evidence.labels[evidence.is_hidden])
+        hidden = np.intersect1d(sums.labels, self.hidden)
         if hidden.size:
             raise ValueError(
                 f"The class {format_labels(hidden)} was removed by `without_classes`; got samples "

@@ -39,12 +39,14 @@ class ChangedClasses:
         Number of samples learned from, by label.
     joined : dict of {str: str}
         Labels of the samples that are classes in another spelling, and these classes.
+    known : int
+        Number of accepted samples that the model had learned before.
     classes, candidates : int
         Their numbers now.
 
     See Also
     --------
-    add_classes : Returns it, as `remove_classes` does.
+    add_classes : Returns it, as `remove_classes` and `learn` do.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class ChangedClasses:
     removed: list[Any]
     learned: dict[str, int] = field(default_factory=dict)
     joined: dict[str, str] = field(default_factory=dict)
+    known: int = 0
     classes: int = 0
     candidates: int = 0
 
@@ -157,7 +160,7 @@ def add_classes(
         if shots is not None:
             columns = {"label_column": label_column, "text_column": text_column}
             loaded, learned, joined = _learn_shots(loaded, shots, columns, progress)
-        return _write(before, loaded, target, learned=learned, joined=joined)
+        return write_changed(before, loaded, target, learned=learned, joined=joined)
 
 
 def remove_classes(
@@ -193,7 +196,9 @@ def remove_classes(
                 f"LABEL must be a class of the model; got {unknown[0]!r}, and it has "
                 f"{format_labels(np.array(known))}. See zonkey classes list."
             )
-        return _write(loaded.rows(), loaded.replace_last(loaded.last.without_classes(gone)), target)
+        return write_changed(
+            loaded.rows(), loaded.replace_last(loaded.last.without_classes(gone)), target
+        )
 
 
 def _add_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) -> Any:
@@ -282,13 +287,20 @@ def _learn_shots(
     return loaded.replace_last(last), {str(label): n for label, n in learned.items()}, joined
 
 
-def _write(
-    before: list[dict[str, Any]], after: LoadedModel, target: Path, **learned: dict[str, Any]
+def write_changed(
+    before: list[dict[str, Any]], after: LoadedModel, target: Path, **learned: Any
 ) -> ChangedClasses:
     """Write the changed model, and return what changed."""
-    was, now = ({row["label"]: row for row in rows} for rows in (before, after.rows()))
     # The encoders stay the same, whatever was learned.
     save(after.model, target, training=after.encoders.facts or None)
+    return describe_change(before, after, target, **learned)
+
+
+def describe_change(
+    before: list[dict[str, Any]], after: LoadedModel, target: Path, **learned: Any
+) -> ChangedClasses:
+    """Return what changed in a model."""
+    was, now = ({row["label"]: row for row in rows} for rows in (before, after.rows()))
     return ChangedClasses(
         str(target),
         added=[label for label in now if label not in was],

@@ -25,7 +25,7 @@ _TERMS = {
     "rejected at": "rejected at 95 % of strangers: samples of the classes that a threshold of the "
     "novelty rejects with 95 % of the strangers; less is better.",
 }
-_SOURCE = typer.Argument(
+SAMPLES = typer.Argument(
     help="Pictures (a folder, an archive, a csv with paths, one picture), texts (a table with a "
     "column of texts, or a file of lines) or features, with or without labels; - is standard "
     "input.",
@@ -48,7 +48,7 @@ EVERY_BASELINE = ("nearest-mean", "ridge", "logistic", "paper")
 
 def predict(
     model: Annotated[Path, options.MODEL],
-    source: Annotated[str, _SOURCE],
+    source: Annotated[str, SAMPLES],
     output: Annotated[str, options.ANSWERS] = "-",
     top: Annotated[int, options.TOP] = 1,
     proba: Annotated[bool, options.PROBA] = False,
@@ -185,7 +185,7 @@ def _baseline_names(given: str | None) -> tuple[str, ...]:
 
 def explain(
     model: Annotated[Path, options.MODEL],
-    source: Annotated[str, _SOURCE],
+    source: Annotated[str, SAMPLES],
     row: Annotated[int, typer.Option(min=0, help="Position of the sample, counted from 0.")] = 0,
     top: Annotated[int, typer.Option(min=1, help="Number of best classes to show.")] = 5,
     plot: Annotated[Path | None, typer.Option(help="Picture to write: png or svg.")] = None,

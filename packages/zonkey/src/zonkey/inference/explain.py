@@ -312,7 +312,8 @@ class _Posterior:
         place = self._place(label)
         own = None
         if ridge is not None and evidence.is_anchor[place]:
-            own = self.state.find_own_part(label)
+            i = self._find_anchor(label)
+            own = self.missed.own_shares()[i] * self.missed.anchor_means()[i]
             ridge = ridge.without(np.flatnonzero(evidence.anchors == label))
         y = regression.prototypes[label].astype(np.float64)
         trust = self.trust if evidence.is_anchor[place] else 1.0
@@ -332,6 +333,22 @@ class _Posterior:
             moved = share * (predict(Y) - prior)
             changes.append(2 * (moved @ away) - np.sum(moved * moved, axis=1))
         return -np.concatenate(changes)
+
+    @property
+    def missed(self) -> Any:
+        """What the regression learns: what placed prototypes miss of class means, if there are."""
+        placed = self.state.place_prototypes()
+        return self.evidence if placed is None else placed.subtract_from(self.evidence)
+
+    def _find_anchor(self, label: Any) -> int:
+        return int(np.flatnonzero(self.evidence.anchors == label)[0])
+
+    def _weigh_left_out(self, label: Any) -> np.ndarray:
+        """Return the weights of the means of anchors in the prior of one of them."""
+        i = self._find_anchor(label)
+        weights = self.ridge.weigh_left_out(i).copy()
+        weights[i] = weights.sum() * self.missed.own_shares()[i]
+        return self.trust * weights
 
     def _place(self, label: Any) -> int:
         return int(np.searchsorted(self.evidence.labels, label))
@@ -358,7 +375,7 @@ class _Posterior:
         shares = np.zeros(len(evidence.labels))
         if self.ridge is not None and evidence.is_described[place]:
             if evidence.is_anchor[place]:
-                weights = self.state.weigh_left_out(self.ridge, label)
+                weights = self._weigh_left_out(label)
             else:
                 regression = self.state.regression
                 y = regression.prototypes[label][None]
