@@ -57,6 +57,13 @@ def test_paths_without_rejection():
     assert MODEL.predict_path(MANY).tolist() == [naive_path(a) for a in MODEL.predict(MANY)]
 
 
+def test_paths_of_one_length():
+    parents = {label: "low" if label < "f" else "high" for label in FLAT.classes_.tolist()}
+    paths = FLAT.with_tree(parents).predict_path(MANY)
+    assert paths.shape == (200,)
+    assert paths.tolist() == [(parents[label], label) for label in FLAT.predict(MANY)]
+
+
 def test_fewer_candidates_prune_the_tree():
     model = MODEL.with_candidates(["gnu", "hen", "jay"])
     assert model.tree_ == TREE.restrict(["gnu", "hen", "jay"])

@@ -23,11 +23,12 @@ from model_files import (
     table,
     zonkey_does,
 )
-from zonkey import AnyShotClassifier, BinClassifier, Prototypes, app
+from zonkey import AnyShotClassifier, BinClassifier, Prototypes, app, presets
 from zonkey.encoders import TextEncoder, class_texts
 from zonkey.files.bins import read_bins
 from zonkey.files.classes import read_prototypes
 from zonkey.files.own import load_features
+from zonkey.presets import pretraining
 
 __all__ = ["few_simulations"]
 
@@ -280,3 +281,20 @@ def test_texts_are_classified_in_a_tree(classes, tmp_path, monkeypatch):
     assert read_prototypes(written).tree == prototypes.tree
     done("embed", classes, "--classes", "-o", tmp_path / "p.npz")
     assert read_prototypes(tmp_path / "p.npz").tree == prototypes.tree
+
+
+def test_pictures_are_classified_in_the_tree_of_wordnet(tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    image = pytest.importorskip("PIL.Image")
+    monkeypatch.setenv("ZONKEY_CACHE", str(tmp_path / "cache"))
+    whole = pretraining._base("efficientnet-lite0")
+    small = whole.without(np.flatnonzero(np.arange(whole.n_leaves) % 32))
+    monkeypatch.setattr(pretraining, "_base", {"efficientnet-lite0": small}.__getitem__)
+    image.new("RGB", (64, 64), "red").save(tmp_path / "red.png")
+    found = zonkey_does("classify", tmp_path / "red.png", "--level", "2", "--path", "--proba")
+    assert found.exit_code == 0, found.output
+    frame = pd.read_csv(io.StringIO(found.stdout))
+    tree = presets.imagenet_tree()
+    assert frame["predicted"][0] in tree.at_level(2)
+    assert frame["path"][0] == " > ".join(tree.path(frame["predicted"][0]))
+    assert 0 < frame["proba_1"][0] <= 1

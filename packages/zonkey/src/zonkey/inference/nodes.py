@@ -6,13 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, namespace, place_like, sum_columns, take_rows
+from ..arrays import (
+    Array,
+    is_device_array,
+    namespace,
+    place_like,
+    sum_columns,
+    take_rows,
+    to_numpy,
+)
 from ..tree import Tree
 
 
-def choose_nodes(
-    tree: Tree, P: Array, level: int | None, below: float | None
-) -> tuple[Array, Array]:
+def choose_nodes(tree: Tree, P: Array, level: int | None, below: float | None) -> tuple[Any, Any]:
     """Return the position among the nodes of each answer, and whether no node is probable enough.
 
     The answer is the most probable leaf, or node at a level. If its probability is less than
@@ -27,12 +33,25 @@ def choose_nodes(
     above = find_above(tree, level)
     if below is None or not above.size:
         return rows, refused
+    if is_device_array(P):
+        found, is_sure = _find_deepest(tree, P, above, below)
+        return xp.where(refused & is_sure, found, rows), refused & ~is_sure
+    left = np.flatnonzero(to_numpy(refused))  # sums of many nodes take longer than all else
+    found, is_sure = _find_deepest(tree, to_numpy(P)[left], above, below)
+    rows, refused = to_numpy(rows), to_numpy(refused)
+    rows[left], refused[left] = np.where(is_sure, found, rows[left]), ~to_numpy(is_sure)
+    return rows, refused
+
+
+def _find_deepest(tree: Tree, P: Array, above: np.ndarray, below: float) -> tuple[Any, Any]:
+    """Return the deepest of some nodes that is probable enough, and whether any is."""
+    xp = namespace(P)
     Q = sum_columns(P, tree.membership[above])
     # Depths differ by 1, so that half a probability only decides between equal ones.
     depths = xp.astype(place_like(tree.depths[above], P), P.dtype)
     order = xp.where(below <= Q, depths[None, :] + Q / 2, xp.zeros_like(Q))
     found = take_rows(place_like(above, P), xp.argmax(order, axis=1))
-    return xp.where(refused, found, rows), refused & (xp.max(order, axis=1) == 0)
+    return found, xp.max(order, axis=1) > 0
 
 
 def find_above(tree: Tree, level: int | None) -> np.ndarray:
@@ -46,5 +65,6 @@ def list_paths(tree: Tree, labels: np.ndarray) -> np.ndarray:
     nodes, distinct = {*tree.nodes.tolist()}, np.unique(labels).tolist()
     found: Any = {label: tree.path(label) if label in nodes else () for label in distinct}
     paths = np.empty(len(labels), object)
-    paths[:] = [found[label] for label in labels.tolist()]
+    for i, label in enumerate(labels.tolist()):  # NumPy would spread paths of one length
+        paths[i] = found[label]
     return paths
