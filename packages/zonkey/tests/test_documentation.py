@@ -275,6 +275,20 @@ def test_examples_of_the_guide_to_several_labels():
     assert (names["chances"] <= 1).all()
 
 
+def test_examples_of_the_guide_to_labeling():
+    write_inputs("docs/labeling.md")
+    shown = pd.read_csv("marked.csv")
+    run_commands("docs/labeling.md", wanted=lambda line: "learn" not in line)
+    written = pd.read_csv("table.csv")
+    columns = ["sample", "group", "suggested", "text", "id"]
+    assert written[columns].equals(shown[columns])
+    run_commands("docs/labeling.md", wanted=lambda line: "classify" not in line)
+    assert pd.read_csv("table.csv")["sample"].nunique() == 9 - 6
+    names = run_python("docs/labeling.md")
+    assert (names["changed"].learned, names["changed"].known) == ({}, 6)
+    assert {"card delivery", "weather"} <= {*names["model"].classes_}
+
+
 def test_examples_of_the_guide_to_texts():
     write_inputs("docs/texts.md")
     run_commands("docs/texts.md")
@@ -283,6 +297,47 @@ def test_examples_of_the_guide_to_texts():
     assert names["answers"].tolist()[:4] == expected
     assert names["saved"].predict(["I want my money back"]).tolist() == ["refund"]
     assert pd.read_csv("answers.csv")["id"].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_examples_of_the_guide_to_unsure_answers():
+    names = run_python("docs/unsure.md")
+    assert str(names["careful"].precision_) in read("docs/unsure.md")
+    for answers in (names["answers"], names["also_careful"].predict(names["X_new"])):
+        accepted = answers != "unknown"
+        assert np.mean(answers[accepted] == names["y_new"][accepted]) > 0.9
+        assert 0.2 < accepted.mean() < 0.4
+    assert names["curve"].area == pytest.approx(names["result"].scores["aurc_seen"])
+    animals = names["y_new"] == "Animals & Nature"
+    assert names["strange"][animals].mean() > 2 * names["strange"][~animals].mean()
+    run_commands("docs/unsure.md")
+    written = pd.read_csv("answers.csv")["predicted"]
+    assert np.mean(written == names["answers"]) > 0.99  # csv holds single precision
+
+
+def test_examples_of_the_guide_to_priors():
+    names = run_python("docs/priors.md")
+    plain, told, estimated = (names[name] for name in ("plain", "told", "estimated"))
+    assert f"from {100 * plain:.0f} to {100 * told:.0f} %" in read("docs/priors.md")
+    assert plain + 0.05 < estimated
+    is_seen = np.isin(names["mixed"].classes_, names["seen"])
+    assert names["mostly_seen"].priors_[is_seen].sum() == pytest.approx(0.95)
+    assert names["found"].shape == (9,)
+
+
+def test_examples_of_the_guide_to_trees():
+    write_tables("docs/trees.md")
+    run_commands("docs/trees.md")
+    groups = pd.read_csv("groups.csv")["predicted"].tolist()
+    assert groups == ["card", "money", "card", "change pin"]
+    answers = pd.read_csv("answers.csv")
+    assert answers["path"][0] == "card > lost card"
+    assert answers["predicted"][2] == "card"
+    assert set(pd.read_csv("binned.csv")["predicted"]) <= {"urgent", "about cards"}
+    names = run_python("docs/trees.md")
+    assert {*names["tops"]} == {"animal", "plant"}
+    assert names["probabilities"].shape[1] == len(names["model"].tree_.at_level(2))
+    assert {len(path) for path in names["paths"]} >= {2, 3}
+    assert {*names["where"]} == {"at home", "on a farm"}
 
 
 def test_links_between_documents_lead_somewhere():

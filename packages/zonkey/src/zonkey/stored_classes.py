@@ -4,8 +4,12 @@ from .anyshot.adapting import Adapted, Reserve
 from .anyshot.choice import Choice, Point, Temperatures
 from .anyshot.classifier import AnyShotClassifier
 from .anyshot.evidence import Evidence, Regression
+from .anyshot.left_out import LeftOut
+from .anyshot.priors import ClassValues
 from .anyshot.refining import Refined, Refinement
+from .anyshot.remembering import Remembered
 from .anyshot.state import AnyShotState, FitSettings
+from .anyshot.tree_part import TreePart
 from .bpl.few_shot import FewShotClassifier
 from .bpl.kernels import PrototypeKernel
 from .bpl.nearest_support import NearestSupport
@@ -13,12 +17,14 @@ from .bpl.zero_shot import ZeroShotClassifier
 from .encoders.image_encoder import ImageEncoder
 from .encoders.text_encoder import TextEncoder
 from .inference.scorer import LinearScores, Rejection, Scorer
+from .metrics import PrecisionThreshold
 from .multilabel.choosing import LabelChoice
 from .multilabel.classifier import MultiLabelClassifier
 from .multilabel.settling import Common
 from .multilabel.state import MultiLabelState
 from .preprocessing import FeatureNormalizer, WithinClassWhitener
 from .prototypes import Prototypes
+from .tree import Tree
 
 # A class that was renamed stays under its old name, too: files of every release load.
 CLASSES: dict[str, type] = {
@@ -28,28 +34,34 @@ CLASSES: dict[str, type] = {
         AnyShotClassifier,
         AnyShotState,
         Choice,
+        ClassValues,
         Common,
         Evidence,
         FeatureNormalizer,
         FewShotClassifier,
         FitSettings,
         ImageEncoder,
+        LeftOut,
         LabelChoice,
         LinearScores,
         MultiLabelClassifier,
         MultiLabelState,
         NearestSupport,
         Point,
+        PrecisionThreshold,
         Prototypes,
         PrototypeKernel,
         Refined,
         Refinement,
         Regression,
         Rejection,
+        Remembered,
         Reserve,
         Scorer,
         Temperatures,
         TextEncoder,
+        Tree,
+        TreePart,
         WithinClassWhitener,
         ZeroShotClassifier,
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from joint_cases import JointWorld, accuracy, joint
 from numpy.testing import assert_allclose
-from reference_posterior import left_out, ridge_matrix, score
+from reference_posterior import left_out_of_all, ridge_matrix, score
 
 from zonkey import AnyShotClassifier
 from zonkey.anyshot.choice import Choice, Point
@@ -52,12 +52,14 @@ def loop_surprise(chosen, K, Q, described, worth, T, *, placed, judges):
             along = sum(float(M[j] @ Q[j]) for j in anchors)
             s = max(0.0, along / sum(float(Q[j] @ Q[j]) for j in anchors))
         R = M[anchors] - s * Q[anchors]
-        F = np.stack([left_out(i, K, Lambda, R) for i in range(len(anchors))])
+        of = counts[anchors]
+        F = np.stack([left_out_of_all(i, K, Lambda, R, of) for i in range(len(anchors))])
         trust = min(1.0, max(0.0, float(np.sum(R * F) / np.sum(F * F)))) if judges else 1.0
         prior = s * Q
         prior[anchors] += trust * F
         n0 = np.where(described, worth, 0.0)
         centers = (n0[:, None] * prior + own) / (n0 + n)[:, None]
+        pull_unnamed(centers, own, n, described, fold, chosen)
         squares = [float(c @ c) for c in centers]
         others = [j for j in range(5) if j not in anchors]
         if others:
@@ -73,6 +75,28 @@ def loop_surprise(chosen, K, Q, described, worth, T, *, placed, judges):
             weight += share
     first = chosen.folds[0].out
     return total / weight, np.mean([chosen.X[i] @ chosen.X[i] for i in first])
+
+
+def pull_unnamed(centers, own, n, described, fold, chosen):
+    """Pull centers of classes without a name to the mean of all: posterior ones of that prior."""
+    plain = [j for j in range(5) if not described[j]]
+    if len(plain) < 2 or len({n[j] for j in plain}) == 1:
+        return
+    away = 0.0
+    for j in range(5):
+        if n[j] > 1:
+            rows = [i for i in fold.fitted if chosen.codes[i] == j]
+            away += sum(chosen.weights[i] * float(chosen.X[i] @ chosen.X[i]) for i in rows)
+            away -= float(own[j] @ own[j]) / n[j]
+    within = away / sum(n[j] - 1 for j in range(5) if n[j] > 1)
+    middle = sum(centers) / 5
+    apart = [float((centers[j] - middle) @ (centers[j] - middle)) for j in plain]
+    between = sum(n[j] * a - within for j, a in zip(plain, apart, strict=True))
+    between = max(between / sum(n[j] for j in plain), 0.02 * within)
+    largest = max(n[j] for j in plain)
+    for j in plain:
+        factor = n[j] / (n[j] + within / between) / (largest / (largest + within / between))
+        centers[j] = middle + factor * (centers[j] - middle)
 
 
 def loop_names(fold):

@@ -56,6 +56,7 @@ CONFIGURATIONS = [
 # scikit-learn's checks of a zero-shot classifier.
 REPRESENTATIVE = [
     AnyShotClassifier(),
+    AnyShotClassifier(class_weight=None),
     GIVEN,
     ZeroShotClassifier(),
     ZeroShotClassifier(direction="forward"),

@@ -49,7 +49,11 @@ from zonkey.evaluation import measures
 from zonkey.evaluation.answers import Subject, answers_of
 from zonkey.evaluation.measures import Figures
 from zonkey.files.dataset import Dataset, Split
-from zonkey.metrics import expected_calibration_error, per_class_accuracy
+from zonkey.metrics import (
+    expected_calibration_error,
+    per_class_accuracy,
+    risk_coverage_curve,
+)
 from zonkey.model_selection import ZeroShotSearchCV
 
 K = (1, 2, 3)
@@ -63,7 +67,9 @@ def assert_same_scores(found, expected, **tolerance):
 
 def without_strangers(scores):
     return {
-        name: scores[name] for name in scores if name not in ("auroc_novelty", "false_rejections")
+        name: value
+        for name, value in scores.items()
+        if not name.startswith(("auroc_", "false_rejections"))
     }
 
 
@@ -128,7 +134,9 @@ def test_a_list_of_candidates_restricts_everything(candidates):
 def test_one_sample_of_one_class():
     model = fitted(candidates=["c11"])
     found = evaluate(model, X[Y == "c11"][:1], ["c11"], k=(1, 2))
-    assert found.scores == {"accuracy_unseen": 1.0, "hit@1_unseen": 1.0, "ece_unseen": 0.0}
+    assert found.scores == {
+        **{"accuracy_unseen": 1.0, "hit@1_unseen": 1.0, "ece_unseen": 0.0, "aurc_unseen": 0.0}
+    }
     assert found.intervals["accuracy_unseen"] == (1.0, 1.0)
     assert len(found.confusions()) == 0
     assert "1 sample of 1 class (0 seen, 1 unseen)" in found.summary()
@@ -305,6 +313,9 @@ def test_classifiers_of_seen_classes(model, n_classes):
     if has_proba:
         error = expected_calibration_error(Y[test], model.predict_proba(X[test]), model.classes_)
         assert_allclose(found.pop("ece_seen"), error, atol=1e-12)
+        P = model.predict_proba(X[test])
+        curve = risk_coverage_curve(Y[test], model.predict(X[test]), P.max(axis=1))
+        assert_allclose(found.pop("aurc_seen"), curve.area)
     assert not found
 
 
@@ -415,6 +426,7 @@ def test_figures_of_resampled_classes_and_samples():
             assert_allclose(found[f"accuracy_{name}"], naive.accuracy(sizes))
             assert_allclose(found[f"hit@2_{name}"], naive.hits(2))
             assert_allclose(found[f"ece_{name}"], naive.calibration_error())
+            assert_allclose(found[f"aurc_{name}"], naive.risk_area())
         shares = np.array([1 / sizes[label] for label in Y])
         weights = counts * shares
         for kind in (IS_SEEN, ~IS_SEEN):

@@ -208,6 +208,23 @@ def test_calibration_by_set_of_candidates(result):
     assert file_bytes(figure, ["png"])
 
 
+def test_risk_against_coverage(result):
+    curve = result.risk_coverage()
+    assert curve.area == pytest.approx(result.scores["aurc_all"])
+    assert curve.risk[-1] == pytest.approx(1 - result.scores["hit@1_all"])
+    shown = texts(result.plot_risk())
+    assert f"AnyShotClassifier: AURC {100 * curve.area:.1f}" in shown
+    assert any(text.startswith("logistic: AURC") for text in shown)
+    seen = result.risk_coverage("seen")
+    assert seen.area == pytest.approx(result.scores["aurc_seen"])
+    content = result.to_dict()["risk_coverage"]
+    assert content["risk"][-1] == curve.risk[-1]
+    assert len(content["thresholds"]) == len(content["coverage"])
+    paper = ZeroShotClassifier(PROTOTYPES, candidates=["c08"]).fit(X_TRAIN, Y_TRAIN)
+    with pytest.raises(ValueError, match="needs a model with probabilities; ZeroShot"):
+        evaluate(paper, X[Y == "c08"], Y[Y == "c08"]).risk_coverage()
+
+
 def test_few_classes_have_a_bar_each_and_a_matrix(result):
     bars = texts(result.plot_classes())
     assert set(Y) <= set(bars)
@@ -255,7 +272,7 @@ def test_one_page_that_needs_nothing_else(result, tmp_path):
     path = result.to_html(tmp_path / "page.html")
     assert [*tmp_path.iterdir()] == [path]
     page = Page(path)
-    assert page.tags["img"] == 4
+    assert page.tags["img"] == 5
     page.assert_loads_nothing()
     assert not re.search(r"https?://|@import|url\(", page.html)
     for word in (

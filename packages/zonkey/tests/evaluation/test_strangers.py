@@ -17,7 +17,7 @@ from zonkey.evaluation.measures import Figures
 
 STRANGE = np.arange(len(Y)) % 4 == 1
 LABELED = np.where(STRANGE, "other", Y)
-NEW = ("auroc_novelty", "false_rejections", "rejected_strangers")
+NEW = ("auroc_novelty", "auroc_doubt", "false_rejections", "rejected_strangers")
 pytestmark = pytest.mark.filterwarnings("ignore:Strangers")
 
 
@@ -47,6 +47,8 @@ def test_strangers_among_the_samples(preprocessing):
     novelty = last.novelty(rows)
     assert_allclose(found.scores["auroc_novelty"], naive_auroc(novelty, STRANGE))
     assert_allclose(found.scores["auroc_novelty"], roc_auc_score(STRANGE, novelty))
+    highest = last.predict_proba(rows).max(axis=1)
+    assert_allclose(found.scores["auroc_doubt"], roc_auc_score(STRANGE, -highest))
     assert_allclose(found.scores["false_rejections"], naive_false_rejections(novelty, STRANGE))
     rejected = last.predict(rows[STRANGE]) == "unknown"
     assert_allclose(found.scores["rejected_strangers"], rejected.mean())
@@ -90,7 +92,8 @@ def test_counts_are_repeated_samples_and_ties_count_half():
     novelty = rng.integers(0, 6, 40) / 4
     strange, rejected = np.arange(40) >= 25, rng.random(40) < 0.5  # strangers come last
     known = Answers(np.arange(25), *np.zeros((2, 25), int), None, None, None, None, 1)
-    given = {"strangeness": Strangeness(novelty, rejected), "n_strangers": 15}
+    doubt = rng.integers(0, 6, 40) / 4
+    given = {"strangeness": Strangeness(novelty, rejected, doubt), "n_strangers": 15}
     y, seen = np.repeat("a", 25), np.full(25, True)
     figures = Figures("", {"all": known}, None, y, seen, mixed=False, k=(1,), **given)
     counts = np.stack([rng.integers(0, 4, 40) for _ in range(5)]).astype(float)
@@ -99,6 +102,8 @@ def test_counts_are_repeated_samples_and_ties_count_half():
         rows = np.repeat(np.arange(40), row.astype(int))
         values = naive_auroc(novelty[rows], strange[rows])
         assert_allclose(found["auroc_novelty"][i], values)
+        values = naive_auroc(doubt[rows], strange[rows])
+        assert_allclose(found["auroc_doubt"][i], values)
         values = naive_false_rejections(novelty[rows], strange[rows])
         assert_allclose(found["false_rejections"][i], values)
         assert_allclose(found["rejected_strangers"][i], rejected[rows][strange[rows]].mean())

@@ -93,6 +93,15 @@ class NaiveFigures:
         gaps = [abs(sum(right - top for right, top in one)) for one in bins]
         return sum(gaps) / len(self.samples)
 
+    def risk_area(self):
+        """Return the mean share of wrong answers over all samples, by falling probability."""
+        sure = {i: max(self.probabilities[i]) for i in self.samples}
+        total = 0.0
+        for i in self.samples:
+            answered = [j for j in self.samples if sure[j] >= sure[i]]
+            total += sum(self.answer(j) != self.y[j] for j in answered) / len(answered)
+        return total / len(self.samples)
+
 
 def naive_area(y, classes, scores, seen, weights):
     """Return the area under the curve, by trying a penalty in every gap between thresholds.
@@ -146,6 +155,7 @@ def expected_scores(model, X, y, seen, labels, k):
                 found[f"hit@{number}_{name}"] = naive.hits(number)
         if P is not None:
             found[f"ece_{name}"] = naive.calibration_error()
+            found[f"aurc_{name}"] = naive.risk_area()
         if name != "all":
             found[f"accuracy_{name}"] = naive.accuracy()
             continue

@@ -82,6 +82,12 @@ MODELS = {
     "more classes": lambda: any_shot().fit(X, Y).with_classes({"gnu": [0, 0.1, 0.2, 0.3]}),
     "fewer classes": lambda: any_shot().fit(X, Y).without_classes(["ass", "pig"]),
     "adapted": lambda: any_shot(candidates="all").fit(X, Y).adapt(X[::3] + 0.1),
+    "shares": lambda: any_shot(
+        prototypes=BY_NUMBER, candidates="all", priors={6: 0.3, 7: 0.02}
+    ).fit(X, CODES),
+    "adapted to shares": lambda: (
+        any_shot(candidates="all").fit(X, Y).adapt(X[::3] + 0.1).with_priors({"yak": 0.5}, seen=0.8)
+    ),
     "tensors": lambda: any_shot(prototypes=BY_NUMBER).fit(
         torch.from_numpy(X), torch.from_numpy(CODES)
     ),

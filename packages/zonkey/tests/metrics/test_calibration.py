@@ -16,7 +16,6 @@ from zonkey.metrics import (
     expected_calibration_error,
     generalized_scores,
     seen_unseen_curve,
-    selective_accuracy,
 )
 
 SEEN = [0, 1, 2]
@@ -302,42 +301,3 @@ def test_calibration_error_names_bad_input(changes, message):
     with pytest.raises(ValueError, match=message) as caught:
         expected_calibration_error(**(arguments | changes))
     assert "\n" not in str(caught.value)
-
-
-@given(seeds)
-@several
-def test_selective_accuracy_answers_the_surest_first(seed):
-    rng = np.random.default_rng(seed)
-    true, predicted = rng.integers(2, size=(2, 12))
-    confidence = rng.integers(5, size=12) / 4  # with ties
-    got = selective_accuracy(true, predicted, confidence)
-    levels = sorted(set(confidence.tolist()), reverse=True)
-    answered = [confidence >= level for level in levels]
-    assert got.coverage.tolist() == pytest.approx([mask.mean() for mask in answered])
-    expected = [(true == predicted)[mask].mean() for mask in answered]
-    assert got.accuracy.tolist() == pytest.approx(expected)
-    assert got.coverage[-1] == 1.0
-
-
-def test_area_is_the_mean_accuracy_over_all_numbers_of_answers():
-    right = np.array([1, 1, 0, 1, 0, 0, 1])
-    got = selective_accuracy(np.ones(7), right, -np.arange(7.0))
-    assert got.area == pytest.approx(np.mean([right[:k].mean() for k in range(1, 8)]))
-    indifferent = selective_accuracy(np.ones(7), right, np.zeros(7))
-    assert indifferent.area == pytest.approx(4 / 7)
-    assert indifferent.coverage.tolist() == [1.0]
-
-
-@pytest.mark.parametrize(
-    ("y_true", "y_pred", "confidence", "message"),
-    [
-        ([1, 2], [1, 2], [0.5], r"the 2 samples of y_true; got shapes \(2,\) and \(1,\)"),
-        ([1, 2], [1], [0.5, 1], r"got shapes \(1,\) and \(2,\)"),
-        ([1, 2], [1, 2], [0.5, np.nan], "1 of 2 are NaN. Use -inf"),
-        ([1, 2], ["1", "2"], [0.5, 1], "one kind"),
-        ([], [], [], "y_true must hold at least one"),
-    ],
-)
-def test_selective_accuracy_names_bad_input(y_true, y_pred, confidence, message):
-    with pytest.raises(ValueError, match=message):
-        selective_accuracy(y_true, y_pred, confidence)

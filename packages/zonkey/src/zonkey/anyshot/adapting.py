@@ -15,7 +15,15 @@ from ..persistence.checks import require_labels, require_shape, require_that
 from ..persistence.container import Stored
 from ..streaming.bottom_k import ranks_within
 from .evidence import Evidence, Placed
-from .posterior import SoftShots, class_scores, posterior_centers, soft_shots
+from .posterior import (
+    SHARE_SMOOTHING,
+    SoftShots,
+    class_scores,
+    middle_of_rest,
+    own_shares,
+    posterior_centers,
+    soft_shots,
+)
 from .refining import mean_square
 from .ridges import Ridge
 from .survey import KeptSamples
@@ -27,7 +35,6 @@ KEPT_PENALTIES = (1.0, 2 / 3, 1 / 3, 0.0)
 
 _USUAL_TEMPERATURE, _NAMES_TEMPERATURE = 0.01, 0.005
 _STEPS = 12
-_SMOOTHING = 20.0
 _FEWEST_PER_CLASS, _MOST_PER_CLASS = 4, 64
 MOST_REFINED = 256  # samples per class that refine centers after further samples
 _FEWEST_CLASSES = 4  # to simulate a task with two new ones
@@ -152,9 +159,17 @@ class Adapted:
     offsets: Array
     chosen: dict[str, float]
     temperature: float | None
+    bonus: Any = None  # part of the offsets that is due to estimated shares of classes
+
+    @classmethod
+    def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
+        """Fill in what older files do not have."""
+        return {"bonus": None, **parts}
 
     def __zonkey_validate__(self) -> None:
         require_labels("adapted/labels", self.labels)
+        if self.bonus is not None:
+            require_shape("adapted/bonus", self.bonus, len(self.labels))
         require_shape("adapted/centers", self.centers, len(self.labels), None)
         require_shape("adapted/offsets", self.offsets, len(self.labels))
 
@@ -165,6 +180,12 @@ class Adapted:
         is_here = place_like(self.labels[places] == labels, centers)
         moved, shifted = take_rows(self.centers, places), take_rows(self.offsets, places)
         return xp.where(is_here[:, None], moved, centers), xp.where(is_here, shifted, offsets)
+
+    def drop_bonus(self) -> Adapted:
+        """Return the same without the bonus of classes that were frequent among the samples."""
+        if self.bonus is None:
+            return self
+        return replace(self, offsets=self.offsets + self.bonus, bonus=None)
 
 
 @dataclass(frozen=True)
@@ -190,6 +211,7 @@ class AdaptTask:
     truth: np.ndarray | None = None
     is_old: np.ndarray | None = None
     shift: bool = False
+    shares: Array | None = None  # known ones of the classes; None: they are estimated
 
     def scores(self, settings: Settings) -> tuple[Array, SoftShots | None]:
         """Return the scores after adaptation, and what was learned."""
@@ -203,9 +225,10 @@ class AdaptTask:
             offsets=offsets,
             temperature=settings.temperature,
             weight=settings.weight,
-            smoothing=_SMOOTHING,
+            smoothing=SHARE_SMOOTHING,
             n_steps=_STEPS,
             shift=self.shift,
+            fixed=self.shares,
         )
         offsets = offsets - self.bonus(shots, settings)
         return class_scores(self.X, shots.centers, offsets), shots
@@ -244,8 +267,8 @@ class Adapting:
     """Adaptation of the candidates of a fitted model.
 
     `ridge` is the fitted regression, None if it has no classes. `placed` are the prototypes among
-    the samples, None in separate spaces; `trust` is the factor of what the regression predicts, and
-    `temperature` that of the candidates.
+    the samples, None in separate spaces; `trust` is the factor of what the regression predicts,
+    `temperature` that of the candidates, and `shares` are known ones of these.
     """
 
     evidence: Evidence
@@ -258,6 +281,7 @@ class Adapting:
     placed: Placed | None = None
     trust: float = 1.0
     temperature: float = 1.0
+    shares: np.ndarray | None = None
 
     def run(self, X: Array, *, temperature: Any, weight: Any, seed: int) -> Adapted:
         """Choose settings that are "auto", and learn from the rows of X."""
@@ -271,6 +295,7 @@ class Adapting:
             _place_as(np.where(described, self.prior_worth, 0.0), X),
             _place_as(self.penalties, X),
             shift=self.evidence.is_transferred,
+            shares=None if self.shares is None else _place_as(self.shares, X),
         )
         settings, tasks = Settings(1.0, weight=0.0), []
         if not is_auto(temperature) and not is_auto(weight):
@@ -300,7 +325,8 @@ class Adapting:
             return Adapted(labels, self.centers, offsets, used, None)
         bonus = xp.astype(task.bonus(shots, settings), offsets.dtype)
         centers = xp.astype(shots.centers, self.centers.dtype)
-        return Adapted(labels, centers, settings.kept_penalty * offsets - bonus, used, fitted)
+        offsets = settings.kept_penalty * offsets - bonus
+        return Adapted(labels, centers, offsets, used, fitted, bonus)
 
     def _grids(self, X: Array, temperature: Any, weight: Any) -> list[list[dict[str, float]]]:
         """Return the grids, which are searched one after the other."""
@@ -429,13 +455,16 @@ class _Simulation:
         ridge, placed, M = self.source.ridge, self.source.placed, self.means
         trust = self.source.trust
         assert ridge is not None
-        if placed is None:
-            first, second = ridge.predict_held_out(new, old, M)
-            return trust * first, trust * second
-        own = self.source.evidence.take_anchors(placed.priors)
-        found = ridge.predict_held_out(new, old, M - own)
-        first, second = (take_rows(own, part) for part in (new, old))
-        return first + trust * found[0], second + trust * found[1]
+        evidence, xp = self.source.evidence, namespace(M)
+        own = xp.zeros_like(M) if placed is None else evidence.take_anchors(placed.priors)
+        missed, counts = M - own, evidence.counts[evidence.is_anchor]
+        ones = xp.ones_like(M[:, :1])
+        found = ridge.predict_held_out(new, old, xp.concat([missed, ones], axis=1))
+        middle = middle_of_rest(missed, counts, new)[None, :]
+        first, second = (part[:, :-1] + (1 - part[:, -1:]) * middle for part in found)
+        shares = place_like(own_shares(missed, counts, new)[old], M)
+        second = second + found[1][:, -1:] * shares[:, None] * (take_rows(missed, old) - middle)
+        return take_rows(own, new) + trust * first, take_rows(own, old) + trust * second
 
     def _sums(self, groups: list[np.ndarray], like: Array) -> Array:
         """Return the sum of the reserved samples of each group."""

@@ -1,4 +1,4 @@
-"""Which samples are unlike what a model knows: no candidate is near, or a label would help.
+"""Which samples are unlike what a model knows: no candidate is near.
 
 A sample of none of the candidates is far from all of their centers. How far samples of a candidate
 are depends on features and preprocessing, and rare directions make some samples far from
@@ -19,17 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, epsilon, namespace, place_like, softmax, take_rows, to_numpy
-from ..constraints import require_memory
+from ..arrays import Array, epsilon, namespace, place_like, softmax, take_rows
 from ..inference.predict import ProbabilityMixin
 from ..inference.scorer import LinearScores, Scorer
-from ..labels import check_count
 from ..streaming.accept import accept_chunks
 from .state import AnyShotState
 
 
 class NoveltyMixin(ProbabilityMixin):
-    """Samples of none of the candidates, and samples whose labels would help."""
+    """Samples of none of the candidates."""
 
     @accept_chunks
     def novelty(self, X: Any) -> Array:
@@ -56,41 +54,6 @@ class NoveltyMixin(ProbabilityMixin):
         X = self._validate(X)
         scorer = make_novelty(self.state_, self.scorer_.temperature or 1.0)
         return namespace(X).concat(list(scorer.finite_blocks(X)))
-
-    def most_informative(self, X: Any, n: int) -> np.ndarray:
-        """Choose the samples whose labels would help most.
-
-        The most uncertain sample comes first; each next one is uncertain and unlike those before.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples without labels.
-        n : int
-            Number of samples to choose.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Positions of the samples, best first.
-        """
-        n = check_count("n", n, 1)
-        require_memory(X)
-        value = to_numpy(self.uncertainty(X)).astype(np.float64)
-        if n > len(value):
-            raise ValueError(
-                f"`n` must be at most the number of samples, {len(value)}; got {n}. Ask for fewer."
-            )
-        Z = to_numpy(self.state_.prepare(self._validate(X))).astype(np.float64)
-        Z /= np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), 1e-12)
-        chosen: list[int] = []
-        unlike = np.ones(len(value))
-        for _ in range(n):
-            gain = value * unlike
-            gain[chosen] = -1.0
-            chosen.append(int(gain.argmax()))
-            unlike = np.minimum(unlike, 1 - np.clip(Z @ Z[chosen[-1]], 0, 1))
-        return np.array(chosen)
 
 
 def make_novelty(state: AnyShotState, temperature: float) -> Scorer:

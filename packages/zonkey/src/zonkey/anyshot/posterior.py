@@ -30,6 +30,7 @@ from ..arrays import (
     one_hot,
     place_like,
     softmax,
+    take_rows,
     to_numpy,
 )
 from ..bpl.symmetric import symmetric_inverse
@@ -39,9 +40,13 @@ from ..threads import multiply
 _NOISE_OF_MEANS = 8.0
 _LARGEST_WORTH = 1e6  # of a prior without measurable error
 _LEAST_WORTH = 1e-6
+_NEAR = 0.1  # the origin: squared length of the mean, relative to that of class means
 _MANY = 1500  # classes, from which on one inverse is taken instead of a decomposition
 _SAFE_RIDGE = 1e-3  # below it, rounding may make the kernel indefinite
 _TEMPERATURES = tuple(2.0**i for i in range(-6, 3))
+_LEAST_BETWEEN = 0.02  # variance between classes, relative to that within
+SHARE_SMOOTHING = 20.0  # samples added to each class before shares are taken
+_MOST_STEPS, _EXACT = 200, 1e-6  # of estimated shares; how much they may still change
 
 
 class KernelRidge:
@@ -130,6 +135,44 @@ def left_out_means(G: Array, M: Array) -> Array:
     return M - (G @ M) / _own_entries(G)[:, None]
 
 
+# What is predicted from some classes moves along with the mean of their samples. Centered samples
+# have a mean of zero only if all classes count. The mean of the others, seen from there, lies on
+# the other side of those that are left out. Among few classes, these would seem to be opposite to
+# their own samples.
+
+
+def middle_of_rest(M: Array, counts: np.ndarray, held: np.ndarray) -> Array:
+    """Return the mean sample of the classes that are not held out, relative to that of all.
+
+    Zero for samples that are not centered, whose origin does not depend on them.
+    """
+    n = np.asarray(counts, np.float64)
+    rest = n.copy()
+    rest[held] = 0.0
+    gaps = _is_centered(M, n) * (rest / (rest.sum() or 1.0) - n / n.sum())
+    return namespace(M).astype(place_like(gaps, M), M.dtype) @ M
+
+
+def own_shares(M: Array, counts: np.ndarray, held: np.ndarray | None = None) -> np.ndarray:
+    """Return the shares of class means M in their own prediction, each from the others.
+
+    Without a class, the mean of the rest is at -n_i m_i / (N - n_i). So n_i / (N - n_i) times m_i
+    is added to the prediction, times its reach: the sum of the weights of the others. Zero for
+    samples that are not centered.
+    """
+    n = np.asarray(counts, np.float64)
+    total = n.sum() - (0.0 if held is None else n[held].sum())
+    return _is_centered(M, n) * n / np.where(total > n, total - n, np.inf)
+
+
+def _is_centered(M: Array, n: np.ndarray) -> bool:
+    """Return whether the mean of all samples, whose class means are M, is near the origin."""
+    xp = namespace(M)
+    shares = xp.astype(place_like(n / (n.sum() or 1.0), M), M.dtype)
+    middle = shares @ M
+    return float(middle @ middle) <= _NEAR * float(shares @ xp.sum(M * M, axis=1))
+
+
 def _own_entries(G: Array) -> Array:
     """Return the diagonal of G, infinity for classes that G leaves out."""
     xp = namespace(G)
@@ -194,6 +237,29 @@ def even_lengths(centers: Array, is_described: np.ndarray, is_used: np.ndarray) 
     return centers * xp.astype(factors, centers.dtype)[:, None]
 
 
+def pull_uneven(centers: Array, counts: np.ndarray, is_plain: np.ndarray, within: float) -> Array:
+    """Return centers of which means of few samples are pulled to the mean of all.
+
+    The mean of n samples is farther from it than its class, by `within` / n in squares; distances
+    then favor frequent classes. With the common mean as the prior of classes that have no other
+    (`is_plain`), centers are posterior ones. The most frequent class stays.
+    """
+    used = counts > 0
+    n = counts[is_plain & used]
+    if len(n) < 2 or n.max() <= n.min() or not within > 0:
+        return centers
+    xp = namespace(centers)
+    middle = xp.mean(take_rows(centers, np.flatnonzero(used)), axis=0)
+    apart = to_numpy(xp.sum((centers - middle) ** 2, axis=1))[is_plain & used]
+    # Weights by what is known of each class; the noise of its mean is subtracted.
+    between = float(np.sum(n * apart - within) / n.sum())
+    worth = within / max(between, _LEAST_BETWEEN * within)
+    factors = np.ones(len(counts))
+    factors[is_plain & used] = (n / (n + worth)) / (n.max() / (n.max() + worth))
+    placed = xp.astype(place_like(factors, centers), centers.dtype)
+    return middle + (centers - middle) * placed[:, None]
+
+
 def left_out_worth(
     X: Array,
     codes: Array,
@@ -251,6 +317,7 @@ def soft_shots(
     smoothing: float,
     n_steps: int,
     shift: bool = False,
+    fixed: Array | None = None,
 ) -> SoftShots:
     """Let unlabeled samples move the centers, by steps of expectation maximization.
 
@@ -279,11 +346,13 @@ def soft_shots(
         Whether the centers that anchor others first move together, so that their mean under the
         responsibilities is that of the samples: the difference between these samples and the
         training samples is mostly the same in all classes.
+    fixed : array of shape (k,), default=None
+        Known proportions, which are not estimated.
     """
     xp = namespace(X)
     start, mean, n = centers, xp.mean(X, axis=0), X.shape[0]
     known = n / (n + xp.mean(worth))  # of the common vector, whose prior is zero
-    shares = xp.full_like(worth, 1 / worth.shape[0])
+    shares = xp.full_like(worth, 1 / worth.shape[0]) if fixed is None else fixed
     for _ in range(n_steps):
         scores = class_scores(X, centers, offsets)
         scores /= temperature
@@ -293,8 +362,34 @@ def soft_shots(
         gained = weight * found
         anchor = start + (known * (mean - found @ start / n))[None, :] if shift else start
         centers = (worth[:, None] * anchor + weight * (r.T @ X)) / (worth + gained)[:, None]
-        shares = (found + smoothing) / (X.shape[0] + smoothing * worth.shape[0])
+        shares = smooth_shares(found, smoothing) if fixed is None else fixed
     return SoftShots(centers, shares)
+
+
+def smooth_shares(found: Array, smoothing: float) -> Array:
+    """Return the shares of classes with these numbers of samples, after some more of each."""
+    more = found + smoothing
+    return more / namespace(more).sum(more)
+
+
+def likely_shares(logits: np.ndarray, groups: np.ndarray, smoothing: float) -> np.ndarray:
+    """Return the most likely shares of classes among samples, by expectation maximization.
+
+    `logits` are those of even shares, one row per sample. Classes of a group have the same share;
+    `smoothing` samples per group are added, evenly to all classes.
+    """
+    smoothing *= (groups.max() + 1) / len(groups)
+    P = np.exp(logits - logits.max(axis=1, keepdims=True))
+    P /= P.sum(axis=1, keepdims=True)
+    sizes = np.bincount(groups)
+    shares = np.full(P.shape[1], 1 / P.shape[1])
+    for _ in range(_MOST_STEPS):
+        found = shares * (P.T @ (1 / (P @ shares)))
+        evened = (np.bincount(groups, found) / sizes)[groups]
+        before, shares = shares, np.asarray(smooth_shares(evened, smoothing))
+        if np.abs(shares - before).sum() < _EXACT:
+            break
+    return shares
 
 
 def class_scores(X: Array, centers: Array, offsets: Array) -> Array:

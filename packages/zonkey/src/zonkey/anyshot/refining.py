@@ -66,8 +66,12 @@ class Refined:
         centers: Array,
         samples: tuple[Array, np.ndarray, np.ndarray],
         refinement: Refinement,
+        masses: np.ndarray | float = 1.0,
     ) -> Refined:
-        """Refine the centers of classes by samples: rows, positions of their classes, weights."""
+        """Refine the centers of classes by samples: rows, positions of their classes, weights.
+
+        `masses` are what classes count.
+        """
         xp = namespace(centers)
         offsets = xp.zeros_like(centers[:, 0])
         if np.isinf(refinement.strength) or not len(samples[1]):
@@ -77,6 +81,7 @@ class Refined:
         share = min(1.0, refinement.n_samples * len(labels) / weights.sum())
         refinement = replace(refinement, strength=refinement.strength * (share or 1.0))
         balance = weights / np.bincount(codes, weights, minlength=len(labels))[codes]
+        balance = balance * np.broadcast_to(masses, len(labels))[codes]
         W, b = pull_to_centers(X, codes, balance, centers, refinement)
         moved = W * (refinement.scale / 2)
         offsets = -xp.sum(moved * moved, axis=1) - refinement.scale * b
@@ -118,13 +123,22 @@ def pull_to_centers(
 ) -> tuple[Array, Array]:
     """Return W and b of logistic regression that is pulled to the scores of centers C.
 
-    `guess` are W and b to start from.
+    `guess` are W and b to start from. These compare classes as if they were equally frequent:
+    where their weights differ, Bayes' rule adds the logarithms of these while it learns.
     """
     xp, scale = namespace(C), refinement.scale
     start, intercepts = 2 * C / scale, -xp.sum(C * C, axis=1) / scale
-    pull = refinement.strength / C.shape[0]
+    pull, k = refinement.strength / C.shape[0], C.shape[0]
+    masses = np.bincount(codes, weights, minlength=k)
+    logs = np.zeros(k)
+    logs[masses > 0] = np.log(masses[masses > 0] / masses.mean())
+    logs = xp.astype(place_like(logs, C), C.dtype)
+    guess = guess if guess is None else (guess[0], guess[1] + place_like(logs, guess[1]))
     shares = place_like(weights / weights.sum(), C)
-    return fit_pulled(X, codes, shares, start, intercepts, pull, guess=guess, most_steps=_STEPS)
+    W, b = fit_pulled(
+        X, codes, shares, start, intercepts + logs, pull, guess=guess, most_steps=_STEPS
+    )
+    return W, b - place_like(logs, b)
 
 
 def center_scores(X: Array, C: Array) -> Array:

@@ -14,8 +14,10 @@ from .posterior import (
     KernelRidge,
     even_lengths,
     left_out_means,
+    own_shares,
     placed_scale,
     posterior_centers,
+    pull_uneven,
     slope,
 )
 from .refining import mean_square, spread_rows
@@ -62,17 +64,21 @@ def shot_folds(codes: np.ndarray, rank: np.ndarray, n_classes: int, seed: int) -
 
 @dataclass(frozen=True, eq=False)
 class LabeledRows:
-    """Preprocessed samples, the positions of their classes, and their weights."""
+    """Preprocessed samples, the positions of their classes, and their weights.
+
+    `sizes` are how many samples each stands for, `weights` what it counts in choices.
+    """
 
     X: Array
     codes: np.ndarray
     weights: np.ndarray
+    sizes: np.ndarray
 
     def narrow(self, classes: np.ndarray) -> LabeledRows:
         """Return those of some classes, which are numbered anew."""
         rows = np.flatnonzero(np.isin(self.codes, classes))
         codes = np.searchsorted(classes, self.codes[rows])
-        return LabeledRows(take_rows(self.X, rows), codes, self.weights[rows])
+        return LabeledRows(take_rows(self.X, rows), codes, self.weights[rows], self.sizes[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +96,18 @@ class LearnedFold:
         """Return the posterior centers."""
         found = posterior_centers(self.prior, self.sums, self.counts, worth * self.described)
         is_described = to_numpy(self.described) > 0
+        found = pull_uneven(found, to_numpy(self.counts), ~is_described, self.within)
         return even_lengths(found, is_described, np.ones(len(is_described), bool))
+
+    @cached_property
+    def within(self) -> float:
+        """Variance of the samples that stay within their classes, NaN if all are alone."""
+        sums, n, xp = self.sums, to_numpy(self.counts), namespace(self.sums)
+        squares = to_numpy(namespace(self.stay.X).sum(self.stay.X**2, axis=1))
+        of_sums = to_numpy(xp.sum(sums * sums, axis=1)) / n
+        away = np.bincount(self.stay.codes, self.stay.sizes * squares, minlength=len(n)) - of_sums
+        several = n > 1
+        return float(away[several].sum() / (n[several] - 1).sum()) if several.any() else np.nan
 
     @cached_property
     def names(self) -> tuple[float, float]:
@@ -155,6 +172,10 @@ class Names:
         if G is None:
             return own
         missed = take_rows(M - own, np.flatnonzero(self.is_described))
-        found = left_out_means(place_like(G, M), missed)
+        G = place_like(G, M)
+        found = left_out_means(G, missed)
+        shares = place_like(own_shares(missed, self.counts[self.is_described]), M)
+        reach = left_out_means(G, xp.ones_like(missed[:, :1]))
+        found = found + reach * shares[:, None] * missed
         trust = slope(missed, found) if judges else 1.0
         return own + spread_rows(trust * found, self.is_described)

@@ -15,12 +15,14 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from ..arrays import Array, namespace, place_like, sums_by_code, take_rows
 from ..hold_out import rank_distinct
 from .choice import JOINT_START, Choice, Temperatures
 from .choosing import POWERS
-from .outcomes import likely_temperature
+from .left_out import LeftOut
+from .outcomes import likely_temperature, round_digits
 from .preparing import Preparing
 from .refining import (
     Refinement,
@@ -41,7 +43,8 @@ STRENGTHS = (1e-2, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
 # Usual values and how many doublings from them are as common as a standard deviation.
 _NAMES_ALONE_SPREAD = 0.25  # of temperatures
 _SHRINKAGE, _SHRINKAGE_SPREAD = 16.0, 3.0
-_JOINT_WORTH, _OTHER_WORTH, _WORTH_SPREAD = 16.0, 1.0, 1.5
+_JOINT_WORTH, _OTHER_WORTH = 16.0, 1.0
+_WORTH_SPREAD, _JOINT_SPREAD = 1.5, 0.75
 _STRENGTH_SPREAD = 4.0  # from the strongest pull
 _COST_OF_POWER = 1.0  # for the power that the samples do not suggest, in log-likelihood
 # With one sample per class: share of the variance between classes over how far their means lie
@@ -91,12 +94,18 @@ def select_classes(
 class ShotChoosing:
     """The choice for one set of samples, all of whose classes are candidates.
 
-    `names` are what is known beside samples, `choice` is what held-out classes chose, and `fixed`
-    are the parameters that the user gave.
+    `names` are what is known beside samples, `choice` is what held-out classes chose, `fixed` are
+    the parameters that the user gave, and `masses` are what classes count.
     """
 
     def __init__(
-        self, kept: KeptSamples, names: Names, choice: Choice, fixed: dict[str, Any], seed: int
+        self,
+        kept: KeptSamples,
+        names: Names,
+        choice: Choice,
+        fixed: dict[str, Any],
+        seed: int,
+        masses: np.ndarray | float = 1.0,
     ) -> None:
         self.n_classes = len(names.counts)
         most = _MOST_VALUES // (kept.X.shape[1] * self.n_classes)
@@ -110,6 +119,7 @@ class ShotChoosing:
         self.codes = places[:, 0]
         self.weights = np.bincount(own, kept.weights[rows])
         self.balance = self.weights / np.bincount(self.codes, self.weights)[self.codes]
+        self.balance = self.balance * np.broadcast_to(masses, self.n_classes)[self.codes]
         self.names = names
         self.choice = choice
         self.fixed = fixed
@@ -123,14 +133,23 @@ class ShotChoosing:
         """Choose the way to compare samples and the worth of names, then the refinement."""
         if not self.n_out:
             return self._choose_without_folds()
-        best, chosen = (np.inf, 0.0), (self._ways()[0], 0.0)
+        found = {}
         for way, worth in product(self._ways(), self._worths()):
-            surprise, scale = self.judge(self._learn(way), worth)
-            surprise += self._surprise_of(way, worth)
-            if surprise < best[0]:
-                best, chosen = (surprise, scale), (way, worth)
-        way, worth = chosen
-        return self._decide(way, worth, self._choose_strength(self._learn(way), worth, best[1]))
+            surprise, _ = self.judge(self._learn(way), worth)
+            found[way, worth] = surprise + self._surprise_of(way, worth)
+        way, worth = min(found, key=lambda key: found[key])
+        worths = np.array([each for each in self._worths() if each > 0])
+        if worth > 0 and len(worths) > 1:
+            worth = self._average(worths, np.array([found[way, each] for each in worths]))
+        folds = self._learn(way)
+        scale = self.judge(folds, worth)[1]
+        return self._decide(way, worth, *self._choose_strength(folds, worth, scale))
+
+    def _average(self, values: np.ndarray, surprises: np.ndarray) -> float:
+        """Return the mean doubling of values under their posterior: few samples favor several."""
+        shares = softmax(-self.n_out * surprises)
+        # Two decimals: the others are rounding errors of float32, not information.
+        return round_digits(2 ** round(float(shares @ np.log2(values)), 2))
 
     def _choose_without_folds(self) -> Choice:
         """Choose with one sample per class, where the usual values decide.
@@ -176,13 +195,15 @@ class ShotChoosing:
         of_centers = float(np.hypot(worth * length, 1.0)) / (worth + 1)
         return share, worth, T * of_centers / length
 
-    def _decide(self, way: Way, worth: float, refinement: Refinement) -> Choice:
+    def _decide(
+        self, way: Way, worth: float, refinement: Refinement, left_out: LeftOut | None = None
+    ) -> Choice:
         n = float(self.weights.sum()) / self.n_classes
         refinement = replace(refinement, worth=worth, n_samples=n, judges=self.judges)
         point = self.choice.point
         if way is not None:
             point = replace(point, power=way[0], shrinkage=way[1])
-        return replace(self.choice, point=point, refinement=refinement)
+        return replace(self.choice, point=point, refinement=refinement, left_out=left_out)
 
     @property
     def judges(self) -> bool:
@@ -216,7 +237,8 @@ class ShotChoosing:
         if len(self._worths()) > 1:
             share = float(np.mean(self.names.is_described)) if joint else 0.0
             usual = _OTHER_WORTH * (_JOINT_WORTH / _OTHER_WORTH) ** share
-            cost += _count_doublings(max(worth, WORTHS[1] / 2), usual, _WORTH_SPREAD)
+            spread = _WORTH_SPREAD + share * (_JOINT_SPREAD - _WORTH_SPREAD)
+            cost += _count_doublings(max(worth, WORTHS[1] / 2), usual, spread)
         return cost / self.n_out
 
     # How likely left-out samples are.
@@ -274,7 +296,9 @@ class ShotChoosing:
         xp, n = namespace(Z), len(self.codes)
         Z = xp.astype(Z, xp.float32, copy=False)
         stay, out = (
-            LabeledRows(take_rows(Z, rows), self.codes[rows], self.balance[rows])
+            LabeledRows(
+                take_rows(Z, rows), self.codes[rows], self.balance[rows], self.weights[rows]
+            )
             for rows in (fold.fitted, fold.out)
         )
         weights = self.weights[fold.fitted]
@@ -289,8 +313,10 @@ class ShotChoosing:
 
     # The refinement.
 
-    def _choose_strength(self, folds: list[LearnedFold], worth: float, scale: float) -> Refinement:
-        """Return the pull under which left-out samples are most likely, and the temperature.
+    def _choose_strength(
+        self, folds: list[LearnedFold], worth: float, scale: float
+    ) -> tuple[Refinement, LeftOut]:
+        """Return the pull under which left-out samples are most likely, and answers to them.
 
         Some of many classes choose for all: the pull is relative to the number of classes.
         """
@@ -298,6 +324,7 @@ class ShotChoosing:
         usual, before = self.judge(folds, worth)
         usual_temperature = self._usual_temperature(folds)
         best, found = usual, Refinement(float("inf"), scale, scale)
+        answers = [center_scores(fold.out.X, fold.centers(worth)) for fold in folds], before
         guesses: list[Any] = [None] * len(folds)
         for strength in STRENGTHS:
             scores, refinement = [], Refinement(strength, scale)
@@ -310,9 +337,14 @@ class ShotChoosing:
             surprise += _count_doublings(strength, STRENGTHS[0], _STRENGTH_SPREAD) / self.n_out
             if surprise < min(best, usual * (1 - _LEAST_GAIN)):
                 best, found = surprise, Refinement(strength, scale, scale * T / before)
+                answers = scores, T
             elif surprise > _WORSE * best:
                 break
-        return found
+        parts = [
+            (S, fold.out.codes, fold.out.sizes) for fold, S in zip(folds, answers[0], strict=True)
+        ]
+        left_out = LeftOut.read(parts, answers[1], self.n_out)
+        return found, replace(left_out, temperature=found.temperature)
 
     def _narrow(self, fold: LearnedFold) -> LearnedFold:
         """Return a fold of as many classes as can be scored quickly."""

@@ -12,10 +12,12 @@ from ..arrays import Array, namespace, place_like, take_rows, to_numpy
 from ..inference.projection import choose_labels
 from ..inference.scorer import LinearScores, Scorer
 from ..labels import as_labels, format_labels, require_same_kind
+from ..metrics import PrecisionThreshold
 from ..parameters import is_auto
 from ..persistence.checks import require_finite, require_number, require_shape, require_that
 from ..prototypes import Prototypes
 from ..streaming.reduce import ClassSums
+from ..tree import Tree
 from .adapting import Adapted, Adapting, Reserve
 from .choice import Choice
 from .evidence import (
@@ -26,8 +28,10 @@ from .evidence import (
     class_priors,
     common_shift,
 )
-from .posterior import even_lengths, left_out_worth
+from .posterior import even_lengths, left_out_worth, pull_uneven
+from .priors import BALANCED, ClassValues, find_masses
 from .refining import Refined, spread_rows
+from .remembering import Remembered
 from .ridges import Ridge
 from .shot_folds import Names
 from .shots import ShotChoosing, select_classes
@@ -47,11 +51,13 @@ class FitSettings:
     adapt_temperature: Any  # a number or "auto", as the next
     adapt_weight: Any
     seed: int  # of simulated tasks
+    class_weight: Any = BALANCED  # None, a name, or weights of classes
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Leave out the rejection of older files, which follows from parameters."""
-        return {name: part for name, part in parts.items() if name != "rejection"}
+        kept = {name: part for name, part in parts.items() if name != "rejection"}
+        return {"class_weight": BALANCED, **kept}
 
     def __zonkey_validate__(self) -> None:
         require_number("n_shots", self.n_shots, 0)
@@ -79,11 +85,16 @@ class AnyShotState:
     # Centers after logistic regression, for candidates that all have samples; None if parameters
     # were chosen for classes without samples.
     refined: Refined | None = None
+    precision: PrecisionThreshold | None = None  # wanted of accepted answers
+    priors: ClassValues | None = None  # shares of classes relative to even ones; None: not given
+    tree: Tree | None = None  # in which known classes are leaves
+    remembered: Remembered | None = None
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Fill in what older files do not have."""
-        return {"shift": None, "refined": None, **parts}
+        names = ("shift", "refined", "priors", "precision", "tree", "remembered")
+        return {**dict.fromkeys(names), **parts}
 
     @classmethod
     def from_schema_1(cls, found: dict[str, Any], worth: Any) -> Self:
@@ -135,6 +146,9 @@ class AnyShotState:
         centers = class_centers(self.evidence, prior, self.choice.worth_in_use)
         if self.choice.refinement is not None:
             evidence = self.evidence
+            known, within = ~evidence.is_hidden, evidence.variance(np.arange(len(evidence.counts)))
+            counts = np.where(known, evidence.counts, 0.0)
+            centers = pull_uneven(centers, counts, ~evidence.is_described, within)
             centers = even_lengths(centers, evidence.is_described, evidence.counts > 0)
         return replace(self, centers=centers)
 
@@ -170,20 +184,26 @@ class AnyShotState:
         return self.prepare(place_like(np.asarray(Y, np.float64) + self.shift, self.evidence.sums))
 
     def predict_priors(
-        self, Y: np.ndarray, ridge: Ridge | None = None, trust: float = 1.0
+        self,
+        Y: np.ndarray,
+        ridge: Ridge | None = None,
+        trust: float = 1.0,
+        labels: np.ndarray | None = None,
     ) -> Array:
         """Return the prior of a class without samples for each prototype, a row of Y.
 
-        What the regression predicts is multiplied by `trust`.
+        What the regression predicts is multiplied by `trust`. Labels tell where in the tree the
+        classes are.
         """
         regression, evidence, placed = self.regression, self.evidence, self.place_prototypes()
         assert regression is not None
         if placed is None:
-            return trust * regression.predict(Y, evidence, ridge)
+            return trust * regression.predict(Y, evidence, ridge, labels)
         own = placed.scale * self.place(Y)
         if not evidence.is_anchor.any():
             return own
-        return own + trust * regression.predict(Y, placed.subtract_from(evidence), ridge)
+        rest = placed.subtract_from(evidence)
+        return own + trust * regression.predict(Y, rest, ridge, labels)
 
     @property
     def fitted_steps(self) -> tuple[Any, ...]:
@@ -207,12 +227,18 @@ class AnyShotState:
         return self.evidence.known(self.evidence.counts > 0)
 
     @property
+    def hidden(self) -> np.ndarray:
+        """Labels of classes that were removed."""
+        return self.evidence.labels[self.evidence.is_hidden]
+
+    @property
     def prototypes(self) -> Prototypes | None:
         """Prototypes of the known classes that have one."""
         described = self.evidence.known(self.evidence.is_described)
         if self.regression is None or not described.size:
             return None
-        return self.regression.prototypes.subset(described)
+        known = self.regression.prototypes.subset(described)
+        return known if self.tree is None else known.with_parents(self.tree.restrict(described))
 
     def find_candidates(self) -> np.ndarray:
         """Return the labels of the candidates."""
@@ -231,22 +257,51 @@ class AnyShotState:
             candidates=self.targets,
             temperature=self._temperature_of(np.searchsorted(self.evidence.labels, labels)),
             transform=None if self.preprocessing is None else self.prepare,
+            tree=None if self.tree is None else self.tree.restrict(labels),
         )
 
     def compare(self, labels: np.ndarray) -> tuple[Array, Array, Array]:
         """Return the centers of some classes, and what is subtracted from their scores.
 
-        These are offsets, which the refinement has learned, and penalties.
+        These are offsets, which the refinement has learned, and penalties, less what shares of
+        classes add.
         """
         rows = np.searchsorted(self.evidence.labels, labels)
         centers = start = take_rows(self.centers, rows)
         penalties = place_like(self._penalties_of(rows), centers)
         offsets = namespace(centers).zeros_like(centers[:, 0])
         if self.adapted is not None:
-            centers, penalties = self.adapted.apply(labels, centers, penalties)
+            adapted = self.adapted if self.priors is None else self.adapted.drop_bonus()
+            centers, penalties = adapted.apply(labels, centers, penalties)
+        estimated = self.adapted is not None and self.adapted.bonus is not None
+        if self.priors is not None or not (estimated or self._is_balanced):
+            bonus = self._temperature_of(rows) * np.log(self.ratios_of(labels))
+            penalties = penalties - place_like(bonus, penalties)
         if self.refined is not None and self.refined.covers(labels):
             centers, offsets = self.refined.apply(labels, start, (centers, offsets))
         return centers, offsets, penalties
+
+    def ratios_of(self, labels: np.ndarray) -> np.ndarray:
+        """Return the shares of classes relative to even ones, of a mean of 1."""
+        ratios = np.ones(len(labels))
+        if self.priors is not None:
+            ratios = self.priors.of(labels)
+        elif self.adapted is not None and self.adapted.bonus is not None:
+            rows = np.searchsorted(self.evidence.labels, labels)
+            bonus = ClassValues(self.adapted.labels, np.exp(to_numpy(self.adapted.bonus)))
+            ratios = bonus.of(labels) ** (1 / self._temperature_of(rows))
+        elif not self._is_balanced:
+            ratios = ClassValues(self.seen, self.find_masses(self.seen)).of(labels)
+        return ratios / ratios.mean()
+
+    @property
+    def _is_balanced(self) -> bool:
+        return isinstance(self.settings.class_weight, str)
+
+    def find_masses(self, labels: np.ndarray) -> np.ndarray:
+        """Return what classes with samples count in `fit`, relative to their mean."""
+        counts = self.evidence.counts[np.searchsorted(self.evidence.labels, labels)]
+        return find_masses(self.settings.class_weight, labels, counts)
 
     def _penalties_of(self, rows: np.ndarray) -> np.ndarray:
         """Return what is subtracted from the scores of some classes, of which some are unseen."""
@@ -301,7 +356,8 @@ class AnyShotState:
         refinement, labels = self.choice.refinement, self.seen
         assert refinement is not None
         centers = take_rows(self.centers, np.searchsorted(self.evidence.labels, labels))
-        return replace(self, refined=Refined.learn(labels, centers, samples, refinement))
+        masses = self.find_masses(labels)
+        return replace(self, refined=Refined.learn(labels, centers, samples, refinement, masses))
 
     # What later samples and classes change.
 
@@ -309,7 +365,8 @@ class AnyShotState:
         """Return the state after further samples; those of `shots` choose the worth."""
         evidence = self.evidence
         require_same_kind(labels=sums.labels, known=evidence.labels)
-        hidden = np.intersect1d(sums.labels, evidence.labels[evidence.is_hidden])
+        refuse_inner(self.tree, sums.labels)
+        hidden = np.intersect1d(sums.labels, self.hidden)
         if hidden.size:
             raise ValueError(
                 f"The class {format_labels(hidden)} was removed by `without_classes`; got samples "
@@ -363,7 +420,8 @@ class AnyShotState:
         refinement = self.choice.refinement
         if refinement is not None and not refinement.judges:
             fixed["worth"] = self.choice.worth_in_use
-        choice = ShotChoosing(kept, names, self.choice, fixed, self.settings.seed).run()
+        masses = self.find_masses(some)
+        choice = ShotChoosing(kept, names, self.choice, fixed, self.settings.seed, masses).run()
         state = replace(self, choice=choice, reserve=reserve, refined=None).learn()
         # Samples of a class that came in chunks were not kept.
         return state.refine(samples) if len(np.unique(codes)) == len(self.seen) else state
@@ -404,14 +462,34 @@ class AnyShotState:
                 "Fit again with its prototype."
             )
         assert self.regression is not None
-        extended = self.regression.prototypes.extended(prototypes)
+        extended = self.regression.prototypes.extended(prototypes.with_parents(None))
         targets = self.targets
-        return replace(
+        trees = [tree for tree in (self.tree, prototypes.tree) if tree is not None]
+        tree = trees[0].extend(trees[-1]) if trees else None
+        part = self.regression.tree_part
+        if part is not None and tree is not None:
+            part = replace(part, tree=tree)
+        wider = replace(
             self,
             evidence=evidence.add_described(new),
-            regression=replace(self.regression, prototypes=extended),
+            regression=replace(self.regression, prototypes=extended, tree_part=part),
             targets=targets if isinstance(targets, str) else np.union1d(as_labels(targets), new),
-        ).learn()
+        ).join_tree(tree)
+        return wider.learn()
+
+    def join_tree(self, tree: Tree | None) -> Self:
+        """Return the state whose known classes are leaves of a tree."""
+        known = self.evidence.known()
+        if tree is not None:
+            require_same_kind(nodes=tree.nodes, known=known)
+            above = np.intersect1d(known, tree.inner)
+            if above.size:
+                raise ValueError(
+                    "Classes that a model knows must be leaves of the tree; "
+                    f"{format_labels(above)} has children. Fit again with this tree, or remove it "
+                    "with `without_classes` first."
+                )
+        return replace(self, tree=tree)
 
     def remove_classes(self, labels: Any) -> Self:
         """Return the state that no longer knows some classes."""
@@ -429,7 +507,8 @@ class AnyShotState:
 
     def adapt(self, X: Array) -> Self:
         """Return the state that has learned from unlabeled samples, which are preprocessed."""
-        rows = np.searchsorted(self.evidence.labels, self.find_candidates())
+        labels = self.find_candidates()
+        rows = np.searchsorted(self.evidence.labels, labels)
         settings, reserve, ridge = self.settings, self.reserve, None
         if reserve is not None:  # only tasks that are simulated with the reserve need the rest
             reserve = reserve.read()
@@ -446,6 +525,7 @@ class AnyShotState:
             placed=self.place_prototypes(),
             trust=self.trust,
             temperature=self._temperature_of(rows),
+            shares=None if self.priors is None else self.ratios_of(labels) / len(rows),
         )
         adapted = adapting.run(
             place_like(X, self.evidence.sums),
@@ -473,6 +553,16 @@ def add_sums(evidence: Evidence, sums: ClassSums) -> Evidence:
     kept = take_rows(totals, used)
     kept = place_like(kept, evidence.sums)
     return evidence.add(sums.labels[used], kept, sums.counts[used], sums.squares[used])
+
+
+def refuse_inner(tree: Tree | None, labels: np.ndarray) -> None:
+    """Refuse samples in chunks that are labeled at inner nodes."""
+    inner = labels[:0] if tree is None else np.intersect1d(labels, tree.inner)
+    if inner.size:
+        raise ValueError(
+            f"Samples of the inner node {format_labels(inner)} must be in memory, because they are "
+            "read several times; got chunks. Pass arrays, or labels of classes without children."
+        )
 
 
 def choose_candidates(targets: Any, known: np.ndarray, unseen: np.ndarray | None) -> np.ndarray:

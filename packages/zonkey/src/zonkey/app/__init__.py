@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from .evaluation import evaluate
     from .explanation import ExplainedRow, explain
     from .fitting import Fitted, fit
+    from .learning import learn
     from .model_file import Exported, export, info
     from .prediction import Prediction, predict
     from .progress import Progress, Step
+    from .suggestion import SuggestedTable, suggest
 
 # Imported on first use: pictures and tables need other packages.
 _MODULES = {
@@ -27,9 +29,11 @@ _MODULES = {
     "evaluation": ("evaluate",),
     "explanation": ("ExplainedRow", "explain"),
     "fitting": ("Fitted", "fit"),
+    "learning": ("learn",),
     "model_file": ("Exported", "export", "info"),
     "prediction": ("Prediction", "predict"),
     "progress": ("Progress", "Step"),
+    "suggestion": ("SuggestedTable", "suggest"),
 }
 
 __all__ = [
@@ -42,6 +46,7 @@ __all__ = [
     "Prediction",
     "Progress",
     "Step",
+    "SuggestedTable",
     "add_classes",
     "classify",
     "embed",
@@ -50,9 +55,11 @@ __all__ = [
     "export",
     "fit",
     "info",
+    "learn",
     "list_classes",
     "predict",
     "remove_classes",
+    "suggest",
 ]
 
 

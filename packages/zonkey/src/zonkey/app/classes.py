@@ -15,9 +15,9 @@ from ..labels import format_labels
 from ..persistence.lock import lock_model
 from ..persistence.model import save
 from ..prototypes import Prototypes
-from .evaluation import require_labeled
+from ..tree import Tree
 from .inputs import check_classes, check_sources, find_spellings
-from .models import LoadedModel, ignore_missing_names, read_rows
+from .models import LoadedModel, ignore_missing_names, read_rows, require_labeled
 from .progress import Progress, ignore
 from .sources import TEXT_ENCODER
 from .targets import check_target
@@ -39,12 +39,14 @@ class ChangedClasses:
         Number of samples learned from, by label.
     joined : dict of {str: str}
         Labels of the samples that are classes in another spelling, and these classes.
+    known : int
+        Number of accepted samples that the model had learned before.
     classes, candidates : int
         Their numbers now.
 
     See Also
     --------
-    add_classes : Returns it, as `remove_classes` does.
+    add_classes : Returns it, as `remove_classes` and `learn` do.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class ChangedClasses:
     removed: list[Any]
     learned: dict[str, int] = field(default_factory=dict)
     joined: dict[str, str] = field(default_factory=dict)
+    known: int = 0
     classes: int = 0
     candidates: int = 0
 
@@ -73,7 +76,8 @@ def list_classes(model: str | Path) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        Label, kind ("seen" or "unseen") and whether it is a candidate, for each class.
+        Label, kind ("seen" or "unseen"), whether it is a candidate, and with a tree the nodes above
+        it, for each class.
     """
     check_sources(model=model)
     return LoadedModel.load(model).rows()
@@ -156,7 +160,7 @@ def add_classes(
         if shots is not None:
             columns = {"label_column": label_column, "text_column": text_column}
             loaded, learned, joined = _learn_shots(loaded, shots, columns, progress)
-        return _write(before, loaded, target, learned=learned, joined=joined)
+        return write_changed(before, loaded, target, learned=learned, joined=joined)
 
 
 def remove_classes(
@@ -192,7 +196,9 @@ def remove_classes(
                 f"LABEL must be a class of the model; got {unknown[0]!r}, and it has "
                 f"{format_labels(np.array(known))}. See zonkey classes list."
             )
-        return _write(loaded.rows(), loaded.replace_last(loaded.last.without_classes(gone)), target)
+        return write_changed(
+            loaded.rows(), loaded.replace_last(loaded.last.without_classes(gone)), target
+        )
 
 
 def _add_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) -> Any:
@@ -201,7 +207,7 @@ def _add_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) -
     read, _ = loaded.encoders.prototypes(path, label_column)
     known = loaded.last.prototypes_
     read = read if known is None else _order_columns(read, known, path.name)
-    given = Prototypes(loaded.convert_labels(read.labels), read.matrix, read.dimension_names)
+    given = _convert_labels(loaded, read.at_leaves())
     if known is not None and _are_scaled(loaded, known):
         given = given.normalized()
     old = np.array([]) if known is None else np.intersect1d(given.labels, known.labels)
@@ -219,6 +225,17 @@ def _add_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) -
             f"{path.name} must have a new class; the model knows all {len(given)}. Add one."
         )
     return loaded.last.with_classes(given.subset(new))
+
+
+def _convert_labels(loaded: LoadedModel, read: Prototypes) -> Prototypes:
+    """Return prototypes of a file with labels of the type of the model's."""
+    labels, tree = loaded.convert_labels(read.labels), read.tree
+    if tree is not None:
+        pairs = tree.parents.items()
+        nodes = loaded.convert_labels(np.array([node for node, _ in pairs]))
+        named = dict(zip(tree.nodes.tolist(), nodes.tolist(), strict=True))
+        tree = Tree({named[node]: named.get(parent) for node, parent in pairs})
+    return Prototypes(labels, read.matrix, read.dimension_names, tree)
 
 
 def _order_columns(given: Prototypes, known: Prototypes, file: str) -> Prototypes:
@@ -241,7 +258,7 @@ def _order_columns(given: Prototypes, known: Prototypes, file: str) -> Prototype
             f"{file} must have the columns of the known prototypes only; it also has "
             f"{format_labels(np.array(extra), 3)}. Remove them."
         )
-    return Prototypes(given.labels, given.matrix[:, order], own)
+    return Prototypes(given.labels, given.matrix[:, order], own, given.tree)
 
 
 def _are_scaled(loaded: LoadedModel, known: Prototypes) -> bool:
@@ -270,13 +287,20 @@ def _learn_shots(
     return loaded.replace_last(last), {str(label): n for label, n in learned.items()}, joined
 
 
-def _write(
-    before: list[dict[str, Any]], after: LoadedModel, target: Path, **learned: dict[str, Any]
+def write_changed(
+    before: list[dict[str, Any]], after: LoadedModel, target: Path, **learned: Any
 ) -> ChangedClasses:
     """Write the changed model, and return what changed."""
-    was, now = ({row["label"]: row for row in rows} for rows in (before, after.rows()))
     # The encoders stay the same, whatever was learned.
     save(after.model, target, training=after.encoders.facts or None)
+    return describe_change(before, after, target, **learned)
+
+
+def describe_change(
+    before: list[dict[str, Any]], after: LoadedModel, target: Path, **learned: Any
+) -> ChangedClasses:
+    """Return what changed in a model."""
+    was, now = ({row["label"]: row for row in rows} for rows in (before, after.rows()))
     return ChangedClasses(
         str(target),
         added=[label for label in now if label not in was],

@@ -36,6 +36,7 @@ class NamingTask:
     stream: EncodedStream
     labeled: EncodedStream | None
     encoders: Encoders
+    held_out: EncodedStream | None = None  # labeled samples that a precision is chosen on
 
     @classmethod
     def open(
@@ -45,6 +46,7 @@ class NamingTask:
         encoders: Encoders,
         text_column: str | None = None,
         label_column: str | None = None,
+        held_out: str | Path | None = None,
     ) -> NamingTask:
         """List the samples, and encode none."""
         wanted: dict[str, Any] = {"label_column": label_column, "on_error": encoders.on_error}
@@ -59,10 +61,13 @@ class NamingTask:
         else:
             encoder = encoders.images()
             stream = make(source, encoder, **wanted)
-        if shots is None:
-            return cls(stream, None, encoders)
-        labeled = make(shots, encoder, with_labels=True, **wanted)
-        return cls(stream, _select_labeled(labeled), encoders)
+        given = {"shots": shots, "held_out": held_out}
+        labeled = {
+            name: _select_labeled(make(path, encoder, with_labels=True, **wanted), name)
+            for name, path in given.items()
+            if path is not None
+        }
+        return cls(stream, labeled.get("shots"), encoders, labeled.get("held_out"))
 
     @property
     def label(self) -> str:
@@ -142,7 +147,7 @@ def learn_shots(
     labels, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
     several = counts[inverse] > 1
     right, n_judged = [0, 0], 0
-    if several.any() and len(labels) == len(known):
+    if several.any() and len(labels) == len(known.at_leaves()):
         progress(Step("Choosing a model on left-out samples"))
         folds = _draw_folds(inverse, several)
         for fold in range(folds.max() + 1):
@@ -177,14 +182,14 @@ def fit_names(known: Prototypes, X: np.ndarray | None = None) -> Any:
     return AnyShotClassifier(known, space="joint").fit(X)
 
 
-def _select_labeled(shots: EncodedStream) -> EncodedStream:
+def _select_labeled(stream: EncodedStream, name: str) -> EncodedStream:
     """Return the samples that have a label and are not marked `test`."""
-    given: Any = shots.items
+    given: Any = stream.items
     used = given.labels != ""
     if given.split is not None:
         used &= given.split != "test"
     if not used.any():
         rule = "must hold labeled samples that are not marked `test`"
-        raise Problem("`shots`", rule, f"{given.source} has none", "Add some.", option="shots")
+        raise Problem(f"`{name}`", rule, f"{given.source} has none", "Add some.", option=name)
     chosen = given.subset(np.flatnonzero(used))
-    return replace(shots, source=chosen, label_column=None)
+    return replace(stream, source=chosen, label_column=None)

@@ -15,6 +15,7 @@ from .data_commands import data_app
 from .demo_command import demo
 from .errors import output_errors
 from .fit_command import fit
+from .label_commands import learn, suggest
 from .model_commands import evaluate, explain, export, info, predict
 from .picture_commands import classify, embed, encoders
 
@@ -71,7 +72,7 @@ class _DataCommands(_Commands):
 app = typer.Typer(
     cls=_AllCommands, no_args_is_help=True, add_completion=False, rich_markup_mode=None
 )
-for command in (classify, embed, fit, predict, evaluate, explain, info):
+for command in (classify, embed, fit, predict, evaluate, explain, suggest, learn, info):
     app.command()(command)
 app.add_typer(classes_app, name="classes")
 app.command()(export)

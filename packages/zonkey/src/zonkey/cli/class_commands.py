@@ -21,8 +21,8 @@ classes_app = typer.Typer(
     help="Classes of a model: list, add, remove.",
 )
 
-_UNCHANGED = "the model is unchanged"
-_OUTPUT = typer.Option("--output", "-o", help="Model file to write; by default MODEL itself.")
+UNCHANGED = "the model is unchanged"
+MODEL_OUTPUT = typer.Option("--output", "-o", help="Model file to write; by default MODEL itself.")
 
 
 @classes_app.command("list")
@@ -31,16 +31,18 @@ def list_classes(
 ) -> None:
     """List the classes of a model.
 
-    Each is seen or unseen, and a candidate if the model chooses from it.
+    Each is seen or unseen, and a candidate if the model chooses from it. In a tree, the nodes above
+    it follow.
     """
-    with one_line_errors(_UNCHANGED):
+    with one_line_errors(UNCHANGED):
         rows = app.list_classes(model)
     if as_json:
         typer.echo(json.dumps(rows))
         return
     for row in rows:
         kind = f"{row['kind']}{'' if row['candidate'] else ', no candidate'}"
-        typer.echo(f"{row['label']}\t{kind}")
+        above = f"\t{' > '.join(map(str, row['above']))}" if row.get("above") else ""
+        typer.echo(f"{row['label']}\t{kind}{above}")
 
 
 @classes_app.command("add")
@@ -60,7 +62,7 @@ def add_classes(
             help="Labeled pictures, texts or features, of new or of known classes, to learn from."
         ),
     ] = None,
-    output: Annotated[Path | None, _OUTPUT] = None,
+    output: Annotated[Path | None, MODEL_OUTPUT] = None,
     encoder: Annotated[str | None, options.ENCODER] = None,
     text_encoder: Annotated[
         str | None,
@@ -78,28 +80,28 @@ def add_classes(
 ) -> None:
     """Add classes by their descriptions or prototypes, by labeled samples, or by both."""
     given = options.pass_on(locals())
-    with one_line_errors(_UNCHANGED, classes="CLASSES"), show_progress() as progress:
+    with one_line_errors(UNCHANGED, classes="CLASSES"), show_progress() as progress:
         changed = app.add_classes(**given, progress=progress)
-    _tell(changed, as_json)
+    tell_changed(changed, as_json)
 
 
 @classes_app.command("remove")
 def remove_classes(
     model: Annotated[Path, options.MODEL],
     labels: Annotated[list[str], typer.Argument(help="Labels of classes.", metavar="LABEL")],
-    output: Annotated[Path | None, _OUTPUT] = None,
+    output: Annotated[Path | None, MODEL_OUTPUT] = None,
     as_json: Annotated[bool, options.JSON] = False,
 ) -> None:
     """Remove classes.
 
     What the model learned from their samples about other classes stays.
     """
-    with one_line_errors(_UNCHANGED):
+    with one_line_errors(UNCHANGED):
         changed = app.remove_classes(model, labels, output)
-    _tell(changed, as_json)
+    tell_changed(changed, as_json)
 
 
-def _tell(changed: app.ChangedClasses, as_json: bool) -> None:
+def tell_changed(changed: app.ChangedClasses, as_json: bool) -> None:
     """Say what changed."""
     tell_joined(changed.joined)
     if as_json:
@@ -112,5 +114,7 @@ def _tell(changed: app.ChangedClasses, as_json: bool) -> None:
     if changed.learned:
         n = sum(changed.learned.values())
         typer.echo(f"Learned: {n} sample{'s' * (n > 1)} of {', '.join(changed.learned)}")
+    if changed.known:
+        typer.echo(f"Known:   {changed.known} sample{'s' * (changed.known > 1)}, learned before")
     numbers = f"{changed.classes} classes, {changed.candidates} candidates"
     typer.echo(f"{changed.output}: {numbers}")

@@ -101,3 +101,9 @@ def tell_joined(joined: Mapping[str, str]) -> None:
     if joined:
         pairs = ", ".join(f"{label} is {known}" for label, known in joined.items())
         typer.echo(f"Same classes in another spelling: {pairs}.", err=True)
+
+
+def tell_precision(chosen: object) -> None:
+    """Print one line on stderr that says how the least probability of an answer was chosen."""
+    if chosen is not None:
+        typer.echo(f"Answers are {chosen}.", err=True)

@@ -13,18 +13,19 @@ import typer
 
 from .. import app
 from . import options
-from .errors import one_line_errors, refuse
+from .errors import one_line_errors, refuse, tell_precision
 from .fit_command import NOTHING, print_encoders, print_summary
 from .progress import show_progress
 
 _TERMS = {
     "hit@": "hit@k: the class is among the k best.",
     "ECE": "ECE: mean gap between probability and accuracy.",
+    "AURC": "AURC: share of wrong answers, mean over all shares of samples that are answered.",
     "AUROC": "AUROC: how often a stranger is more novel than a sample of the classes.",
     "rejected at": "rejected at 95 % of strangers: samples of the classes that a threshold of the "
     "novelty rejects with 95 % of the strangers; less is better.",
 }
-_SOURCE = typer.Argument(
+SAMPLES = typer.Argument(
     help="Pictures (a folder, an archive, a csv with paths, one picture), texts (a table with a "
     "column of texts, or a file of lines) or features, with or without labels; - is standard "
     "input.",
@@ -47,13 +48,18 @@ EVERY_BASELINE = ("nearest-mean", "ridge", "logistic", "paper")
 
 def predict(
     model: Annotated[Path, options.MODEL],
-    source: Annotated[str, _SOURCE],
+    source: Annotated[str, SAMPLES],
     output: Annotated[str, options.ANSWERS] = "-",
     top: Annotated[int, options.TOP] = 1,
     proba: Annotated[bool, options.PROBA] = False,
     novelty: Annotated[bool, options.NOVELTY] = False,
     candidates: Annotated[list[str] | None, _CANDIDATES] = None,
     reject_below: Annotated[float | None, options.REJECT_BELOW] = None,
+    precision: Annotated[float | None, options.PRECISION] = None,
+    held_out: Annotated[Path | None, options.HELD_OUT] = None,
+    level: Annotated[int | None, options.LEVEL] = None,
+    path: Annotated[bool, options.PATH] = False,
+    bins: Annotated[Path | None, options.BINS] = None,
     encoder: Annotated[str | None, options.ENCODER] = None,
     text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
     on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
@@ -67,8 +73,8 @@ def predict(
     """Write the predicted class of every picture, text or row.
 
     The name of the file, or the columns that are not features, come first, then `predicted`,
-    `top_1`, `top_2`, ..., `proba_1`, `proba_2`, ... and `novelty`. No labels are needed. Rows are
-    read and written in blocks: there may be more of them than fit into memory.
+    `path`, `top_1`, `top_2`, ..., `proba_1`, `proba_2`, ... and `novelty`. No labels are needed.
+    Rows are read and written in blocks: there may be more of them than fit into memory.
     """
     given = options.pass_on(locals())
     with one_line_errors(NOTHING):
@@ -77,11 +83,13 @@ def predict(
         given |= {"output": target, "output_format": to, "candidates": candidates or ()}
         with show_progress() as progress:
             found = app.predict(**given, progress=progress)
+    tell_precision(found.precision)
     if output == "-":
         return
     if as_json:
         record = {"output": output, "rows": found.rows, "columns": found.columns}
         record |= {"seconds": found.seconds, "skipped": found.skipped}
+        record |= {"precision": None if found.precision is None else asdict(found.precision)}
         typer.echo(json.dumps(record))
     else:
         typer.echo(f"{found.rows} rows in {output} ({found.seconds:.1f} s)")
@@ -120,6 +128,9 @@ def evaluate(
         ),
     ] = None,
     reject_below: Annotated[float | None, options.REJECT_BELOW] = None,
+    precision: Annotated[float | None, options.PRECISION] = None,
+    held_out: Annotated[Path | None, options.HELD_OUT] = None,
+    bins: Annotated[Path | None, options.BINS] = None,
     encoder: Annotated[str | None, options.ENCODER] = None,
     text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
     on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
@@ -137,7 +148,8 @@ def evaluate(
     `split`, only rows marked `test` are used. Samples without a label are left out. With
     --reject-below, also the share of samples that are rejected, and the accuracy among the others.
     If some labels are none of the classes of MODEL, also how well the novelty of these strangers
-    tells them from the other samples.
+    tells them from the other samples. With --bins, an answer is right if its bin holds the class;
+    samples of classes in no bin are left out.
     """
     given = options.pass_on(locals())
     with one_line_errors(NOTHING):
@@ -173,7 +185,7 @@ def _baseline_names(given: str | None) -> tuple[str, ...]:
 
 def explain(
     model: Annotated[Path, options.MODEL],
-    source: Annotated[str, _SOURCE],
+    source: Annotated[str, SAMPLES],
     row: Annotated[int, typer.Option(min=0, help="Position of the sample, counted from 0.")] = 0,
     top: Annotated[int, typer.Option(min=1, help="Number of best classes to show.")] = 5,
     plot: Annotated[Path | None, typer.Option(help="Picture to write: png or svg.")] = None,

@@ -12,7 +12,7 @@ import typer
 from .. import app
 from ..optional import format_install
 from . import options
-from .errors import one_line_errors, tell_joined
+from .errors import one_line_errors, tell_joined, tell_precision
 from .fit_command import NOTHING
 from .model_commands import choose_target
 from .progress import show_progress
@@ -121,8 +121,9 @@ def classify(
         str | None,
         typer.Option(
             help='Classes to choose from: names as in "cat, dog, truck", or a file of names and '
-            "descriptions, in English unless --encoder knows others. By default those of --shots, "
-            "else, for pictures, the 1,000 classes of ImageNet."
+            "descriptions, in English unless --encoder knows others; a column parent makes a tree. "
+            "By default those of --shots, else, for pictures, the 1,000 classes of ImageNet in the "
+            "tree of WordNet."
         ),
     ] = None,
     shots: Annotated[
@@ -170,6 +171,11 @@ def classify(
     proba: Annotated[bool, options.PROBA] = False,
     novelty: Annotated[bool, options.NOVELTY] = False,
     reject_below: Annotated[float | None, options.REJECT_BELOW] = None,
+    precision: Annotated[float | None, options.PRECISION] = None,
+    held_out: Annotated[Path | None, options.HELD_OUT] = None,
+    level: Annotated[int | None, options.LEVEL] = None,
+    path: Annotated[bool, options.PATH] = False,
+    bins: Annotated[Path | None, options.BINS] = None,
     save: Annotated[
         Path | None, typer.Option(help="Model file to write, for `zonkey predict`.")
     ] = None,
@@ -191,10 +197,12 @@ def classify(
         with show_progress() as progress:
             found = app.classify(**given, progress=progress)
     tell_joined(found.joined)
+    tell_precision(found.precision)
     if as_json and output != "-":
         record = {"output": output, "rows": found.rows, "counts": dict(found.counts.most_common())}
         record |= {"labeled": found.labeled, "agreement": found.agreement}
         record |= {"skipped": found.skipped, "seconds": found.seconds}
+        record |= {"precision": None if found.precision is None else asdict(found.precision)}
         typer.echo(json.dumps({**record, "model": None if save is None else str(save)}))
         return
     if found.agreement is not None:

@@ -7,18 +7,20 @@ of the true class, and two probabilities. Memory does not grow with the number o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import is_device_array, namespace, place_like, softmax, to_numpy
+from ..arrays import softmax, to_numpy
 from ..config import rows_per_block
 from ..inference.predict import ScoresMixin
 from ..inference.scorer import unwrap
 from ..labels import as_labels
+from ..samples import pick_rows
+from ..tree import Tree
+from .tree_figures import find_nodes
 
 SETS = ("unseen", "seen", "all")
 
@@ -33,6 +35,7 @@ class Subject:
     seen: np.ndarray  # those of them with training samples
     temperatures: Mapping[str, float]  # by set of candidates, for models of this library
     reject_below: float | None = None  # lowest accepted probability
+    trees: Mapping[str, Tree] = field(default_factory=dict)  # by set of candidates
 
     @classmethod
     def from_model(cls, model: Any) -> Subject:
@@ -73,7 +76,10 @@ class Subject:
         }
         below = last.scorer_.rejection.below
         model = copies["all"]
-        return cls(model, preprocessing, to_numpy(model.classes_), seen, temperatures, below)
+        trees = {name: getattr(copy, "tree_", None) for name, copy in copies.items()}
+        trees = {name: tree for name, tree in trees.items() if tree is not None}
+        labels = to_numpy(model.classes_)
+        return cls(model, preprocessing, labels, seen, temperatures, below, trees)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +94,7 @@ class Answers:
     truth: np.ndarray | None  # probability of the true class
     rejected: np.ndarray | None  # whether the model rejects the sample; None if it rejects none
     n_candidates: int
+    nodes: np.ndarray | None = None  # most probable nodes at the levels of a tree, then the answer
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
@@ -101,11 +108,13 @@ class Strangeness:
 
     `novelty` is how unlike all classes a sample is: that of the model, or 1 less the highest
     probability for models of other libraries; None if the model has neither. `rejected` is None if
-    the model rejects no sample.
+    the model rejects no sample. `doubt` is 1 less the highest probability; None if it is the
+    novelty.
     """
 
     novelty: np.ndarray | None
     rejected: np.ndarray | None
+    doubt: np.ndarray | None = None
 
     @classmethod
     def of(cls, subject: Subject, X: Any, n: int) -> Strangeness:
@@ -113,15 +122,17 @@ class Strangeness:
         model, is_own = subject.model, isinstance(subject.model, ScoresMixin)
         parts = [cls(None, None)]
         for _, block in _blocks(subject, X, n):
-            novelty = rejected = None
+            novelty = rejected = doubt = None
             if hasattr(model, "novelty"):
                 novelty = to_numpy(model.novelty(block)).astype(np.float64)
-            elif not is_own and hasattr(model, "predict_proba"):
-                novelty = 1 - to_numpy(model.predict_proba(block)).max(axis=1).astype(np.float64)
-            if subject.reject_below is not None:
+            if hasattr(model, "predict_proba") and (novelty is not None or not is_own):
                 highest = to_numpy(model.predict_proba(block)).max(axis=1)
-                rejected = highest < subject.reject_below
-            parts.append(cls(novelty, rejected))
+                doubt = 1 - highest.astype(np.float64)
+                if subject.reject_below is not None:
+                    rejected = highest < subject.reject_below
+            if novelty is None:
+                novelty, doubt = doubt, None
+            parts.append(cls(novelty, rejected, doubt))
         return cls.join(parts)
 
     @classmethod
@@ -132,14 +143,19 @@ class Strangeness:
     def put_last(self, is_stranger: np.ndarray) -> Strangeness:
         """Return the same with the strangers after the other samples."""
         order = np.argsort(is_stranger, kind="stable")
-        found = (None if part is None else part[order] for part in (self.novelty, self.rejected))
-        return Strangeness(*found)
+        parts = (self.novelty, self.rejected, self.doubt)
+        return Strangeness(*(None if part is None else part[order] for part in parts))
+
+    def rankings(self) -> dict[str, np.ndarray]:
+        """Return what may tell strangers from others, the higher the stranger."""
+        found = {"novelty": self.novelty, "doubt": self.doubt}
+        return {name: values for name, values in found.items() if values is not None}
 
 
 def _join_fields(parts: Sequence[Any]) -> dict[str, Any]:
     """Return the arrays of all parts, one after the other; those that no part has are None."""
     found: dict[str, Any] = {}
-    for name in (field.name for field in fields(parts[0]) if field.name != "n_candidates"):
+    for name in (one.name for one in fields(parts[0]) if one.name != "n_candidates"):
         filled = [own for part in parts if (own := getattr(part, name)) is not None]
         found[name] = np.concatenate(filled) if filled else None
     return found
@@ -148,13 +164,6 @@ def _join_fields(parts: Sequence[Any]) -> dict[str, Any]:
 def unwrap_search(model: Any) -> Any:
     """Return the best estimator of a search, and everything else as it is."""
     return unwrap_search(model.best_estimator_) if hasattr(model, "best_estimator_") else model
-
-
-def take_rows(X: Any, positions: np.ndarray) -> Any:
-    """Return some rows of samples of any kind: arrays, tensors, tables or lists."""
-    if is_device_array(X):
-        return namespace(X).take(X, place_like(positions, X), axis=0)
-    return _safe_indexing(X, positions)
 
 
 def answers_of(
@@ -222,8 +231,12 @@ class _Scored:
             truth = np.where(places < 0, 0.0, truth.astype(np.float64))
             if subject.reject_below is not None:
                 rejected = confidence < subject.reject_below
-        n = len(columns)
-        return Answers(positions, predicted, right, rank, confidence, truth, rejected, n)
+        n, nodes = len(columns), None
+        if probabilities is not None and name in subject.trees:
+            nodes = find_nodes(subject.trees[name], probabilities, subject.reject_below)
+            if rejected is not None:
+                rejected = nodes[:, -1] < 0
+        return Answers(positions, predicted, right, rank, confidence, truth, rejected, n, nodes)
 
 
 def _blocks(subject: Subject, X: Any, n: int) -> Iterator[tuple[np.ndarray, Any]]:
@@ -231,7 +244,7 @@ def _blocks(subject: Subject, X: Any, n: int) -> Iterator[tuple[np.ndarray, Any]
     rows = rows_per_block(32 * len(subject.labels))
     for start in range(0, n, rows):
         positions = np.arange(start, min(start + rows, n))
-        block = take_rows(X, positions)
+        block = pick_rows(X, positions)
         if subject.preprocessing is not None:
             block = subject.preprocessing.transform(block)
         yield positions, block

@@ -23,9 +23,10 @@ from ..inference.scorer import unwrap
 from ..labels import as_labels, check_count, format_labels, require_same_kind, warn_user
 from ..parameters import check_option
 from ..prototypes import Prototypes
+from ..samples import pick_rows
 from ..streaming.accept import as_chunks
 from ..threads import limit_calls
-from .answers import Strangeness, Subject, answers_of, take_rows, unwrap_search
+from .answers import Strangeness, Subject, answers_of, unwrap_search
 from .baselines import BASELINES, BaselineData, fit_baselines, training_of
 from .chunked import Answered, answer_chunks, row_digests
 from .label_result import LabelEvaluation
@@ -178,8 +179,9 @@ def evaluate(
             notes=notes,
             strangeness=strangeness[i].put_last(is_stranger) if strangeness else None,
             n_strangers=n_strangers,
+            trees=one.trees,
         )
-        for i, (name, _, notes) in enumerate(models)
+        for i, (name, one, notes) in enumerate(models)
     ]
     others, other_of = np.unique(data.y[is_stranger], return_inverse=True)
     drawn = np.concatenate([class_of, len(classes) + other_of])
@@ -193,6 +195,7 @@ def evaluate(
         confidence=float(confidence),
         provenance=_provenance(model, subject, data, len(kept.y), seed),
         class_names=data.class_names,
+        tree=subject.trees.get("all"),
     )
 
 
@@ -332,7 +335,7 @@ class _Samples:
             "evaluation; accuracies leave them out. If the model should know them, correct the "
             "labels, or add the classes to the model.",
         )
-        X = None if self.X is None else take_rows(self.X, np.flatnonzero(known))
+        X = None if self.X is None else pick_rows(self.X, np.flatnonzero(known))
         return replace(self, X=X, y=self.y[known])
 
 
@@ -340,9 +343,12 @@ def _models(
     subject: Subject, names: tuple[str, ...], training: BaselineData | None
 ) -> Iterator[tuple[str, Subject, tuple[str, ...]]]:
     """Yield name, classifier and notes of the model and of each baseline."""
-    notes = ()
+    notes: tuple[str, ...] = ()
     if getattr(subject.model, "is_transductive_", False):
         notes = ("it learned from unlabeled samples as well (transductive); do not compare.",)
+    chosen = getattr(subject.model, "precision_", None)
+    if chosen is not None:
+        notes = (*notes, f"answers are {chosen}, to reach {100 * chosen.wanted:g} %.")
     found, left_out = ([], ()) if training is None else fit_baselines(names, training)
     yield type(subject.model).__name__, subject, (*notes, *left_out)
     for name, model, own in found:
@@ -373,7 +379,7 @@ def _digests(X: Any, n: int) -> np.ndarray:
     """Return a hash of each sample, read in blocks."""
     parts = []
     for start in range(0, n, _PART):
-        block = take_rows(X, np.arange(start, min(start + _PART, n)))
+        block = pick_rows(X, np.arange(start, min(start + _PART, n)))
         parts.append(row_digests(block.toarray() if issparse(block) else to_numpy(block)))
     return np.concatenate(parts)
 

@@ -16,7 +16,9 @@ from ..metrics import SeenUnseenCurve
 from ..metrics.calibration import confidence_bins
 from ..metrics.generalized import class_shares, curve_of_margins, harmonic_mean
 from ..metrics.intervals import class_bootstrap, interval_of
+from ..tree import Tree
 from .answers import SETS, Answers, Strangeness
+from .tree_figures import EDGES, TREE_MEANINGS, TREE_ORDER, TREE_WORDS, list_ratios
 
 N_BINS = 15
 N_DRAWS = 1000
@@ -34,11 +36,13 @@ _TITLES = {
     "hm": "HM",
     "ausuc": "AUSUC",
     "auroc_novelty": "AUROC of novelty",
+    "auroc_doubt": "AUROC of low probability",
     "false_rejections": f"rejected at {100 * DETECTED:g} % of strangers",
 }
 _WORDS = {
     "accuracy": "accuracy",
     "ece": "ECE",
+    "aurc": "AURC",
     "rejected": "rejected",
     "selective_accuracy": "accuracy of answered",
 }
@@ -54,17 +58,24 @@ _MEANINGS = {
     "hit": "hit@k: share of samples whose class is among the k best answers",
     "ece": "expected calibration error: mean gap between the probability of an answer and how "
     "often such answers are right; 0 is best",
+    "aurc": "area under the risk-coverage curve: share of wrong answers, mean over all shares of "
+    "samples that are answered, the most probable answers first; 0 is best",
     "rejected": "share of samples without an answer, because their highest probability is too low",
     "selective_accuracy": "share of correct answers among those given",
     "auroc_novelty": "how often a sample of none of the classes (a stranger) is more novel than "
     "one of the classes; 50 % is a guess",
+    "auroc_doubt": "the same for the highest probability instead of the novelty: how often that of "
+    "a stranger is lower",
     "false_rejections": "share of samples of the classes that are rejected with them if the "
     f"threshold of the novelty rejects {100 * DETECTED:g} % of the strangers",
 }
 _ORDER = (
-    *("accuracy", "acc_s", "acc_u", "hm", "ausuc", "hit", "ece", "rejected", "selective"),
-    *("auroc", "false"),
+    *("accuracy", "acc_s", "acc_u", "hm", "ausuc", "hit", "ece", "aurc", "rejected", "selective"),
+    *("auroc_novelty", "auroc_doubt", "false"),
 )
+_WORDS |= TREE_WORDS
+_MEANINGS |= TREE_MEANINGS
+_ORDER += TREE_ORDER
 
 
 def title_of(measure: str) -> str:
@@ -72,7 +83,9 @@ def title_of(measure: str) -> str:
     if measure in _TITLES:
         return _TITLES[measure]
     word, _, among = measure.rpartition("_")
-    return f"{_WORDS.get(word, word)} {_AMONG[among]}"
+    start, at, number = word.partition("@")
+    word = f"{_WORDS[start]} {number}" if at and start in _WORDS else _WORDS.get(word, word)
+    return f"{word} {_AMONG[among]}"
 
 
 def meaning_of(measure: str) -> str:
@@ -138,11 +151,13 @@ class Figures:
         notes: tuple[str, ...] = (),
         strangeness: Strangeness | None = None,
         n_strangers: int = 0,
+        trees: Mapping[str, Tree] | None = None,
     ) -> None:
         self.name, self.answers, self.notes = name, answers, notes
         self._n, self._n_strangers, self._strangeness = len(y), n_strangers, strangeness
         self._ratios: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._gaps: dict[str, tuple[csr_array, np.ndarray]] = {}
+        self._risks: dict[str, tuple[_Steps, Answers]] = {}
         self.curve: SeenUnseenCurve | None = None
         among_all = self._spread(answers["all"], answers["all"].right)
         for kind, short, members in (("unseen", "acc_u", ~is_seen), ("seen", "acc_s", is_seen)):
@@ -157,14 +172,19 @@ class Figures:
         for among in answers:
             if mixed or among != "all":  # else the same as for its only kind
                 self._add_shares(among, answers[among], k)
+            one = answers[among]
+            if trees and among in trees and one.nodes is not None and mixed == (among == "all"):
+                found = list_ratios(trees[among], one.nodes, y[one.positions])
+                for word, pair in found.items():
+                    parts = (self._spread(one, part) for part in pair)
+                    self._ratios[f"{word}_{among}"] = next(parts), next(parts)
         if self._has_both and margins is not None:
             lost = self._ratios["accuracy_seen"][0]
             won = self._ratios["accuracy_unseen"][0]
             self.curve = curve_of_margins(margins, lost, won)
             self._margins, self._moved = _Steps(margins), (lost, won)
-        self._novelty = None
-        if strangeness is not None and strangeness.novelty is not None:
-            self._novelty = _Steps(-strangeness.novelty)
+        strange = {} if strangeness is None else strangeness.rankings()
+        self._rankings = {name: _Steps(-values) for name, values in strange.items()}
 
     def _add_shares(self, name: str, answers: Answers, k: Sequence[int]) -> None:
         """Add the figures in which every sample has the same weight."""
@@ -180,11 +200,13 @@ class Figures:
             place = (answers.positions, confidence_bins(answers.confidence, N_BINS))
             gaps = csr_array((gap, place), shape=(self._n, N_BINS))
             self._gaps[f"ece_{name}"] = gaps, inside
+            self._risks[f"aurc_{name}"] = _Steps(-answers.confidence), answers
         if answers.rejected is not None:
             answered = self._spread(answers, ~answers.rejected)
             self._ratios[f"rejected_{name}"] = inside - answered, inside
-            right = self._spread(answers, answers.right & ~answers.rejected)
-            self._ratios[f"selective_accuracy_{name}"] = right, answered
+            if answers.nodes is None:  # else an inner node is an answer, too
+                right = self._spread(answers, answers.right & ~answers.rejected)
+                self._ratios[f"selective_accuracy_{name}"] = right, answered
 
     def _spread(self, answers: Answers, values: np.ndarray) -> np.ndarray:
         """Return values for all samples, 0 for those without an answer."""
@@ -206,18 +228,24 @@ class Figures:
         for name, (gaps, inside) in self._gaps.items():
             sizes = np.abs(gaps.T @ counts.T).sum(axis=0)
             found[name] = _divide(sizes, counts @ inside)
+        for name, (steps, answers) in self._risks.items():
+            found[name] = _area_of_risk(steps, counts[:, answers.positions], answers.right)
         if self._strangeness is not None:
             found |= self._tell_strangers(every, self._strangeness)
-        return {name: np.clip(found[name], 0.0, 1.0) for name in sorted(found, key=place_of)}
+        return {
+            name: found[name] if name.startswith(EDGES) else np.clip(found[name], 0.0, 1.0)
+            for name in sorted(found, key=place_of)
+        }
 
     def sizes(self) -> dict[str, int]:
         """Return the number of samples that each figure is based on."""
         inside = {name: pair[1] for name, pair in (self._ratios | self._gaps).items()}
         sizes = {name: int(np.count_nonzero(mask)) for name, mask in inside.items()}
+        sizes |= {name: len(answers.positions) for name, (_, answers) in self._risks.items()}
         sizes |= dict.fromkeys(("hm", "ausuc"), self._n)
         sizes["rejected_strangers"] = self._n_strangers
         return sizes | dict.fromkeys(
-            ("auroc_novelty", "false_rejections"), self._n + self._n_strangers
+            ("auroc_novelty", "auroc_doubt", "false_rejections"), self._n + self._n_strangers
         )
 
     def _areas(self, counts: np.ndarray) -> np.ndarray:
@@ -233,17 +261,25 @@ class Figures:
             strange = counts[:, n:]
             rejected = _divide(strange @ found.rejected[n:], strange.sum(axis=1))
             figures["rejected_strangers"] = rejected
-        if self._novelty is None:
-            return figures
         is_stranger = np.arange(counts.shape[1]) >= n
-        known, strange = self._novelty.sums(counts, ~is_stranger, is_stranger)  # most novel first
-        above, n_known, m = strange.cumsum(axis=1), known.sum(axis=1), strange.sum(axis=1)
-        wins = np.sum(known * (above - strange / 2), axis=1)
-        enough = above >= DETECTED * m[:, None] * _NEARLY
-        falsely = known.cumsum(axis=1)[np.arange(len(m)), enough.argmax(axis=1)]
-        figures["auroc_novelty"] = _divide(wins, n_known * m)
-        figures["false_rejections"] = _divide(falsely, n_known * (m > 0))
+        for name, steps in self._rankings.items():
+            known, strange = steps.sums(counts, ~is_stranger, is_stranger)  # strangest first
+            above, n_known, m = strange.cumsum(axis=1), known.sum(axis=1), strange.sum(axis=1)
+            wins = np.sum(known * (above - strange / 2), axis=1)
+            figures[f"auroc_{name}"] = _divide(wins, n_known * m)
+            if name == "novelty":
+                enough = above >= DETECTED * m[:, None] * _NEARLY
+                falsely = known.cumsum(axis=1)[np.arange(len(m)), enough.argmax(axis=1)]
+                figures["false_rejections"] = _divide(falsely, n_known * (m > 0))
         return figures
+
+
+def _area_of_risk(steps: _Steps, counts: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the area under the risk-coverage curve for each row of counts."""
+    n, wrong = steps.sums(counts, np.ones(len(right)), ~right)
+    answered = n.cumsum(axis=1)
+    risk = wrong.cumsum(axis=1) / np.maximum(answered, 1e-12)
+    return _divide(np.sum(n * risk, axis=1), answered[:, -1])
 
 
 def _divide(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
@@ -273,7 +309,12 @@ def measure_figures(
         values = {name: float(value[0]) for name, value in model.values(once).items()}
         scores = {name: value for name, value in values.items() if not np.isnan(value)}
         intervals = {
-            name: interval_of(value, np.concatenate([block[name] for block in own]), confidence)
+            name: interval_of(
+                value,
+                np.concatenate([block[name] for block in own]),
+                confidence,
+                highest=np.inf if name.startswith(EDGES) else 1.0,
+            )
             for name, value in scores.items()
         }
         sizes = model.sizes()

@@ -16,7 +16,7 @@ from ..display.drawing import (
     new_figure,
     shorten_name,
 )
-from ..metrics import SeenUnseenCurve
+from ..metrics import RiskCoverageCurve, SeenUnseenCurve
 from ..metrics.generalized import harmonic_mean
 
 if TYPE_CHECKING:
@@ -140,6 +140,29 @@ def draw_calibration(bins: Mapping[str, Mapping[str, Sequence[float | None]]]) -
         _strip_frame(lower)
     axes[0, 0].set_ylabel("correct answers (%)")
     axes[1, 0].set_ylabel("samples (%)")
+    return figure
+
+
+def draw_risk(curves: Mapping[str, RiskCoverageCurve]) -> Figure:
+    """Draw the share of wrong answers against the share of samples that are answered."""
+    figure = new_figure(7, 4.2)
+    axis = figure.subplots()
+    for i, (name, curve) in enumerate(curves.items()):
+        # The area is that of steps which end at the points.
+        axis.step(
+            100 * np.concatenate([[0.0], curve.coverage]),
+            100 * np.concatenate([curve.risk[:1], curve.risk]),
+            where="pre",
+            color=COLORS[i % len(COLORS)],
+            linestyle=LINES[i % len(LINES)],
+            linewidth=2 if i == 0 else 1.4,
+            zorder=10 - i,
+            label=escape_dollars(f"{name}: AURC {_percent(curve.area)}"),
+        )
+    axis.set(xlabel="answered samples (%)", ylabel="wrong answers (%)", xlim=(0, 100))
+    axis.set_ylim(bottom=0)
+    figure.legend(fontsize=8, loc="outside lower center", ncols=2, frameon=False)
+    _strip_frame(axis)
     return figure
 
 

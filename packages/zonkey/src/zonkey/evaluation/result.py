@@ -15,10 +15,13 @@ from ..labels import check_count
 from ..metrics import SeenUnseenCurve
 from ..metrics.calibration import confidence_bins
 from ..parameters import check_option
+from ..tree import Tree
 from . import plots
 from .answers import SETS, Answers, positions_in
 from .measures import N_BINS, Measured, meaning_of, place_of, title_of
+from .risk import RiskMixin, find_risk
 from .tables import describe_model, format_figure, lay_out, list_figures, make_frame
+from .tree_figures import list_nodes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,20 +35,25 @@ _LONG_TABLE = 25  # rows; longer tables are folded
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(RiskMixin):
     """Figures of a classifier on test samples, as `evaluate` returns them.
 
     Values are between 0 and 1; printed tables show percent. Names of figures: ``accuracy_unseen``
     and ``accuracy_seen`` are per-class accuracies among the classes of one kind. ``acc_s`` and
     ``acc_u`` are those of seen and unseen classes if all classes are candidates, ``hm`` is their
     harmonic mean, and ``ausuc`` the area under the curve of both for all penalties of seen classes.
-    ``hit@5_unseen``, ``ece_unseen`` (expected calibration error), ``rejected_unseen`` and
-    ``selective_accuracy_unseen`` (accuracy of what is not rejected) exist for the candidates
-    ``unseen``, ``seen`` and ``all``. ``auroc_novelty`` is how often a sample of a class that the
-    model does not know (a stranger) is more novel than one of a class that it knows,
+    ``hit@5_unseen``, ``ece_unseen`` (expected calibration error), ``aurc_unseen`` (area under the
+    risk-coverage curve), ``rejected_unseen`` and ``selective_accuracy_unseen`` (accuracy of what is
+    not rejected) exist for the candidates ``unseen``, ``seen`` and ``all``. ``auroc_novelty`` is
+    how often a sample of a class that the model does not know (a stranger) is more novel than one
+    of a class that it knows, ``auroc_doubt`` how often its highest probability is lower,
     ``false_rejections`` the share of the latter above the novelty that 95 % of the strangers reach,
-    and ``rejected_strangers`` the share of strangers that `predict` rejects. A figure is absent if
-    the model or the samples do not allow it.
+    and ``rejected_strangers`` the share of strangers that `predict` rejects. With a tree of classes
+    there are also ``level@1_all``, the accuracy at the top, and so on; ``tree_precision_all``,
+    ``tree_recall_all`` and ``tree_f1_all`` of nodes and those above them; ``tree_distance_all``,
+    the mean number of edges between answer and truth; and with rejection ``tree_held_all``, how
+    often the answered node holds the true class. A figure is absent if the model or the samples do
+    not allow it.
 
     Parameters
     ----------
@@ -65,6 +73,8 @@ class Evaluation:
         Date, versions, seed, data and model, ready for JSON.
     class_names : mapping, default={}
         Names of classes in plots and on the page; a class without one is shown by its label.
+    tree : Tree, default=None
+        Tree of all classes that the model chose from.
 
     See Also
     --------
@@ -92,6 +102,7 @@ class Evaluation:
     confidence: float
     provenance: Mapping[str, Any]
     class_names: Mapping[Any, str] = field(default_factory=dict)
+    tree: Tree | None = None
 
     @property
     def scores(self) -> dict[str, float]:
@@ -135,6 +146,22 @@ class Evaluation:
         # As objects: next to a missing value, integers would become floats.
         wrong = type(frame["n"])([row["wrong_answer"] for row in rows], dtype=object)
         return frame.assign(wrong_answer=wrong).astype({"truth_probability": float})
+
+    def per_node(self) -> Any:
+        """Return the figures of the model for each node of the tree above classes with samples.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per node, each followed by what is below it: `node`, `level`, `n` samples,
+            `accuracy` (share of samples with an answer below this node, too), and `wrong_answer`
+            and `wrong_count`, the most frequent other node at the same level.
+        """
+        rows = self._node_rows()
+        frame = make_frame(rows, ["node", "level", "n", "accuracy", "wrong_answer", "wrong_count"])
+        return frame.assign(
+            wrong_answer=type(frame["n"])([row["wrong_answer"] for row in rows], dtype=object)
+        )
 
     def confusions(self, most: int | None = 20, among: str | None = None) -> Any:
         """Return the most frequent mistakes of the model.
@@ -242,8 +269,9 @@ class Evaluation:
         -------
         dict
             Figures, intervals, baselines, classes, the 20 most frequent confusions, bins of
-            calibration, the curve (at most 500 points) and provenance.
+            calibration, both curves (at most 500 points each) and provenance.
         """
+        risk = find_risk(self.models[0], self._choose_set(None))
         first, *others = (describe_model(model) for model in self.models)
         return {
             **first,
@@ -251,8 +279,12 @@ class Evaluation:
             "baselines": others,
             "classes": self._class_rows(),
             "confusions": self._pairs(20, None),
+            **({} if self.tree is None else {"nodes": self._node_rows()}),
             "calibration": self._calibration(),
-            "curve": None if self.curve is None else _thin_curve(self.curve),
+            "curve": None if self.curve is None else _thin_curve(self.curve, "unseen", "seen"),
+            "risk_coverage": None
+            if risk is None
+            else _thin_curve(risk, "coverage", "risk", "thresholds"),
             "provenance": dict(self.provenance),
         }
 
@@ -318,6 +350,16 @@ class Evaluation:
                 }
             )
         return rows
+
+    def _node_rows(self) -> list[dict[str, Any]]:
+        """Return one row per node of the tree, in the order of reading, ready for JSON."""
+        if self.tree is None:
+            raise ValueError(
+                f"Figures of nodes need a tree of classes; {self.models[0].name} has none. Fit "
+                "with Prototypes(labels, matrix, parents=...)."
+            )
+        true, predicted = self._codes(self._answers(None))
+        return list_nodes(self.tree, self.labels[true], self.labels[predicted])
 
     def _sums(self, answers: Answers, values: np.ndarray) -> np.ndarray:
         """Return the sum of the values of each class."""
@@ -411,6 +453,7 @@ class Evaluation:
             drawn["curve"] = self.plot_curve()
         if self._calibration():
             drawn["calibration"] = self.plot_calibration()
+            drawn["risk"] = self.plot_risk()
         tiles = [name for name in _HEADLINES if name in self.scores][:_MOST_HEADLINES]
         names = self._measures()
         meanings = [meaning_of(name) for name in names]
@@ -432,6 +475,7 @@ class Evaluation:
             rows=rows,
             among=self._choose_set(None),
             classes=self._class_table(),
+            nodes=[] if self.tree is None else self._node_table(),
             long=_LONG_TABLE,
             confusions=[
                 [
@@ -469,6 +513,19 @@ class Evaluation:
             for row in rows
         ]
 
+    def _node_table(self) -> list[list[str]]:
+        """Return the tree as text, indented by level."""
+        return [
+            [
+                "\N{NO-BREAK SPACE}" * 4 * (row["level"] - 1) + self._name(row["node"]),
+                str(row["n"]),
+                f"{100 * row['accuracy']:.0f}",
+                "" if row["wrong_answer"] is None else self._name(row["wrong_answer"]),
+                str(row["wrong_count"] or ""),
+            ]
+            for row in self._node_rows()
+        ]
+
     def _measures(self) -> list[str]:
         """Return the names of all figures, in the order of the table."""
         names = {name for model in self.models for name in model.scores}
@@ -479,8 +536,8 @@ def _ratios(sums: np.ndarray, counts: np.ndarray) -> list[float | None]:
     return [float(s / c) if c else None for s, c in zip(sums, counts, strict=True)]
 
 
-def _thin_curve(curve: SeenUnseenCurve) -> dict[str, list[float]]:
+def _thin_curve(curve: Any, *names: str) -> dict[str, list[float]]:
     """Return at most a few hundred points of a curve, both ends included."""
-    n = len(curve.seen)
+    n = len(getattr(curve, names[0]))
     kept = np.unique(np.linspace(0, n - 1, min(n, _MOST_POINTS)).round().astype(int))
-    return {"unseen": curve.unseen[kept].tolist(), "seen": curve.seen[kept].tolist()}
+    return {name: getattr(curve, name)[kept].tolist() for name in names}

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..optional import require_package
 from .measures import Measured
+from .tree_figures import EDGES
 
 
 def make_frame(rows: Sequence[Any], columns: list[str]) -> Any:
@@ -41,6 +42,8 @@ def format_figure(model: Measured, name: str) -> tuple[str, str]:
     if name not in model.scores:
         return "-", ""
     low, high = model.intervals[name]
+    if name.startswith(EDGES):
+        return f"{model.scores[name]:.2f}", f"[{low:.2f}, {high:.2f}]"
     return f"{100 * model.scores[name]:.1f}", f"[{100 * low:.1f}, {100 * high:.1f}]"
 
 

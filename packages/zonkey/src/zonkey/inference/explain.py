@@ -263,6 +263,9 @@ class _Posterior:
         if self.state.shift is not None or (refined is not None and refined.is_moved):
             return "own prototype, logistic regression"
         with_samples = (evidence.counts > 0) & ~evidence.is_hidden
+        plain = with_samples & ~evidence.is_described
+        if refined is not None and len(np.unique(evidence.counts[plain])) > 1:
+            return "mean of all classes"
         return "common shift" if evidence.is_transferred and with_samples.any() else ""
 
     def samples(self) -> Part:
@@ -307,18 +310,45 @@ class _Posterior:
         """
         regression, evidence, ridge = self.state.regression, self.evidence, self.ridge
         place = self._place(label)
+        own = None
         if ridge is not None and evidence.is_anchor[place]:
+            i = self._find_anchor(label)
+            own = self.missed.own_shares()[i] * self.missed.anchor_means()[i]
             ridge = ridge.without(np.flatnonzero(evidence.anchors == label))
         y = regression.prototypes[label].astype(np.float64)
         trust = self.trust if evidence.is_anchor[place] else 1.0
-        prior = self.state.predict_priors(y[None], ridge, trust)
+
+        def predict(Y: np.ndarray) -> np.ndarray:
+            found = self.state.predict_priors(Y, ridge, trust)
+            if own is None:
+                return found
+            reach = regression.weights(Y, evidence, ridge).sum(axis=1)
+            return found + trust * reach[:, None] * own
+
+        prior = predict(y[None])
         share = self._prior_share(place)
         away = self.x - self._start(label)
         changes = []
         for Y in _replace_one_by_one(y, mean, len(self.x)):
-            moved = share * (self.state.predict_priors(Y, ridge, trust) - prior)
+            moved = share * (predict(Y) - prior)
             changes.append(2 * (moved @ away) - np.sum(moved * moved, axis=1))
         return -np.concatenate(changes)
+
+    @property
+    def missed(self) -> Any:
+        """What the regression learns: what placed prototypes miss of class means, if there are."""
+        placed = self.state.place_prototypes()
+        return self.evidence if placed is None else placed.subtract_from(self.evidence)
+
+    def _find_anchor(self, label: Any) -> int:
+        return int(np.flatnonzero(self.evidence.anchors == label)[0])
+
+    def _weigh_left_out(self, label: Any) -> np.ndarray:
+        """Return the weights of the means of anchors in the prior of one of them."""
+        i = self._find_anchor(label)
+        weights = self.ridge.weigh_left_out(i).copy()
+        weights[i] = weights.sum() * self.missed.own_shares()[i]
+        return self.trust * weights
 
     def _place(self, label: Any) -> int:
         return int(np.searchsorted(self.evidence.labels, label))
@@ -345,12 +375,11 @@ class _Posterior:
         shares = np.zeros(len(evidence.labels))
         if self.ridge is not None and evidence.is_described[place]:
             if evidence.is_anchor[place]:
-                own = int(np.flatnonzero(evidence.anchors == label)[0])
-                weights = self.trust * self.ridge.weigh_left_out(own)
+                weights = self._weigh_left_out(label)
             else:
                 regression = self.state.regression
                 y = regression.prototypes[label][None]
-                weights = regression.weights(y, evidence, self.ridge)[0]
+                weights = regression.weights(y, evidence, self.ridge, np.array([label]))[0]
             shares[evidence.is_anchor] = share * weights
         shares[place] += 1 - share
         return shares

@@ -65,15 +65,16 @@ class Explanation:
     ``classes``
         The best classes: score, margin (how far it is below the winner), probability (None if the
         model has none), number of labeled samples (None if the model does not keep it), and the
-        penalty that was subtracted from the score. After `adapt`, the penalty includes the bonus
-        of frequent classes. ``kind`` is "seen", "unseen" or "novel".
+        penalty that was subtracted from the score, less what the share of the class adds
+        (`priors`, or shares that `adapt` has estimated). ``kind`` is "seen", "unseen" or "novel".
     ``seen_classes``
         Contributions of classes with samples to the winner's score. In `AnyShotClassifier`, the
         center c of a class is a weighted sum of class means: c = sum_j a_j m_j. The weights come
         from the regression on prototypes, and from the own samples of the class. ``share`` is a_j,
         and ``pull`` is 2 a_j x'm_j with the preprocessed sample x. The pulls of all rows add up to
         the term 2 x'c of the score. After `adapt`, a row without label, of kind "unlabeled
-        samples", holds what they changed. The regression still uses removed classes; their kind is
+        samples", holds what they changed; one of kind "mean of all classes" what pulls classes of
+        few samples. The regression still uses removed classes; their kind is
         "removed". The centers of other models have no such weights. For these, the rows are the
         seen classes by the distance of their prototypes from that of the winner; ``distance`` is
         from the sample to their center (None if the model compares in another way).

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -14,7 +13,6 @@ from scipy.stats import hmean
 
 from ..arrays import require_values, to_numpy
 from ..constraints import check_weights
-from ..labels import require_same_kind
 from .accuracy import check_columns, require_filled
 from .generalized import SeenUnseenCurve
 
@@ -196,86 +194,6 @@ def confidence_bins(confidence: NDArray[np.float64], n_bins: int = 15) -> NDArra
     """Return the bin of each confidence: equal widths, open below and closed above."""
     inner_edges = np.linspace(0.0, 1.0, n_bins + 1)[1:-1]
     return np.searchsorted(inner_edges, confidence)
-
-
-@dataclass(frozen=True, eq=False)
-class SelectiveAccuracy:
-    """Accuracy as a function of coverage for a classifier that may reject samples.
-
-    Samples are answered in order of decreasing confidence. Samples of equal confidence are
-    answered together.
-
-    Parameters
-    ----------
-    coverage : ndarray of shape (n_points,)
-        Share of samples that are answered, increasing to 1.
-    accuracy : ndarray of shape (n_points,)
-        Share of correct answers among them; the last entry is the accuracy on all samples.
-
-    See Also
-    --------
-    selective_accuracy : Computes the curve from predictions and confidences.
-    expected_calibration_error : Gap between confidence and accuracy.
-
-    Examples
-    --------
-    >>> from zonkey.metrics import selective_accuracy
-    >>> selective_accuracy(["cat", "owl"], ["cat", "cat"], [0.9, 0.6]).area
-    0.75
-    """
-
-    coverage: NDArray[np.float64]
-    accuracy: NDArray[np.float64]
-
-    @property
-    def area(self) -> float:
-        """Mean accuracy over all coverages; the plain accuracy if confidence is uninformative."""
-        return float(np.diff(self.coverage, prepend=0.0) @ self.accuracy)
-
-
-def selective_accuracy(
-    y_true: ArrayLike, y_pred: ArrayLike, confidence: ArrayLike
-) -> SelectiveAccuracy:
-    """Return accuracy against coverage if the least confident samples are rejected.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_samples,)
-        True labels.
-    y_pred : array-like of shape (n_samples,)
-        Predicted labels.
-    confidence : array-like of shape (n_samples,)
-        Confidence of each prediction, on any scale; higher is more confident.
-
-    Returns
-    -------
-    SelectiveAccuracy
-        Curve with `coverage`, `accuracy` and `area`. All samples have the same weight.
-
-    Examples
-    --------
-    >>> from zonkey.metrics import selective_accuracy
-    >>> found = selective_accuracy(["cat", "owl"], ["cat", "cat"], [0.9, 0.6])
-    >>> found.coverage.tolist(), found.accuracy.tolist(), found.area
-    ([0.5, 1.0], [1.0, 0.5], 0.75)
-    """
-    true, predicted = require_filled(y_true, "y_true"), require_filled(y_pred, "y_pred")
-    require_same_kind(y_true=true, y_pred=predicted)
-    sure = np.asarray(confidence, dtype=np.float64)
-    if not true.shape == predicted.shape == sure.shape:
-        raise ValueError(
-            f"y_pred and confidence must have one entry for each of the {true.size} samples of "
-            f"y_true; got shapes {predicted.shape} and {sure.shape}. Pass the same samples."
-        )
-    if np.isnan(sure).any():
-        raise ValueError(
-            f"confidence must not be missing; {int(np.isnan(sure).sum())} of {sure.size} are NaN. "
-            "Use -inf for samples to be answered last."
-        )
-    levels, level_of = np.unique(-sure, return_inverse=True)
-    answered = np.cumsum(np.bincount(level_of, minlength=levels.size))
-    right = np.cumsum(np.bincount(level_of, weights=true == predicted))
-    return SelectiveAccuracy(answered / true.size, right / answered)
 
 
 def _describe_wrong_list(values: Any, accepts: Callable[[Any], bool]) -> str | None:

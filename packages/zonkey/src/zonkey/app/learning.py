@@ -1,0 +1,247 @@
+"""Learn the accepted rows of a table of suggested labels, each sample once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError, Problem
+from ..files.formats import open_table, read_cells
+from ..files.readers import require_existing, translate_errors
+from ..inference.scorer import unwrap
+from ..labels import format_value, normalize_label
+from ..persistence.lock import lock_model
+from .classes import ChangedClasses, describe_change, write_changed
+from .inputs import check_samples, check_sources, find_spellings
+from .models import LoadedModel, ignore_missing_names
+from .progress import Progress, ignore, watch_blocks
+from .sources import EncodedStream, Stream
+from .suggestion import ACCEPT, ACCEPT_GROUP, GROUP, SAMPLE, SUGGESTED, TABLE_ENDINGS, SampleIds
+from .targets import check_target
+
+_YES, _NO = ("yes", "y", "x", "1", "true"), ("", "no", "n", "0", "false")
+_FEWEST_PLACED = 20  # samples that tell where samples lie
+Accepted = dict[str, tuple[str, int]]  # label and row by the name of the sample
+
+
+@ignore_missing_names()
+def learn(
+    model: str | Path,
+    table: str | Path,
+    source: str | Path | None = None,
+    output: str | Path | None = None,
+    *,
+    encoder: str | None = None,
+    text_column: str | None = None,
+    on_error: str = "raise",
+    cache: bool = True,
+    features_key: str | None = None,
+    progress: Progress = ignore,
+) -> ChangedClasses:
+    """Learn the rows of a table of `suggest` that a person has accepted, each sample once.
+
+    In the column `accept`, `yes`, `y`, `x`, `1` or `true` takes the suggested label, `no`, `n`,
+    `0` or `false` leaves the sample out, and anything else is its label, of a known or a new
+    class. What is the label of a class always means that class. An empty cell follows
+    `accept_group`, which is filled in once per group, in the same way. Samples that the model has
+    learned from such a table before are not learned again. A model by names alone first learns
+    from all samples where they lie, if there are 20.
+
+    Parameters
+    ----------
+    model : str or Path
+        Model file.
+    table : str or Path
+        The table: csv, tsv, jsonl or parquet.
+    source : str or Path, default=None
+        Pictures, texts or features that the table was made of. None: they are in the table, as
+        texts are, and paths of pictures relative to it.
+    output : str or Path, default=None
+        File to write, by default the model file.
+    encoder : str, default=None
+        Encoder of the samples, by default that of the model.
+    text_column : str, default=None
+        Column of the texts, by default that of the training if there is one.
+    on_error : {"raise", "skip"}, default="raise"
+        What happens to pictures that cannot be read, and to blank texts.
+    cache : bool, default=True
+        Whether features of pictures and texts are kept in the user's cache folder.
+    features_key : str, default=None
+        Name of the features in a file of several arrays.
+    progress : callable, default=ignore
+        Called with each `Step`.
+
+    Returns
+    -------
+    ChangedClasses
+        What was learned, and which classes are new.
+    """
+    target = Path(output or model)
+    check_samples(model, source or table)
+    check_sources(table=table)
+    check_target("output", target, table, source)
+    with lock_model(target):
+        loaded = LoadedModel.load(model, encoder=encoder, on_error=on_error, cache=cache)
+        loaded.require("learn_once", "Learning a table")
+        before = loaded.rows()
+        known = [str(row["label"]) for row in before]
+        accepted = read_accepted(Path(table), known)
+        learned, joined, n_known = {}, {}, 0
+        if accepted:
+            options = {"features_key": features_key, "text_column": text_column}
+            stream = loaded.stream(source or table, **options)
+            given = _read_samples(loaded, stream, accepted, source or table, progress)
+            joined = find_spellings("table", sorted({y for y, _ in accepted.values()}), known)
+            _require_all(accepted, given, stream, str(source or table))
+            learned, n_known = _learn(loaded, given, accepted, joined)
+        same = not learned and target.exists() and target.samefile(model)
+        finish = describe_change if same else write_changed
+        return finish(before, loaded, target, learned=learned, joined=joined, known=n_known)
+
+
+def read_accepted(path: Path, known: Iterable[str]) -> Accepted:
+    """Return the labels of the accepted rows of a table; known labels are never marks."""
+    columns = _read_columns(path)
+    labels = {normalize_label(label) for label in known}
+    of_group: dict[str, tuple[str, int]] = {}
+    for row, (group, cell) in enumerate(
+        zip(columns[GROUP], columns[ACCEPT_GROUP], strict=True), start=2
+    ):
+        if cell:
+            mark, first = of_group.setdefault(group, (cell, row))
+            if mark != cell:
+                raise DataError(
+                    f"A group is accepted in one way; group {group} of {path.name} has {mark!r} in "
+                    f"row {first} and {cell!r} in row {row}. Correct one of them."
+                )
+    found: Accepted = {}
+    rows = zip(columns[SAMPLE], columns[GROUP], columns[SUGGESTED], columns[ACCEPT], strict=True)
+    for row, (name, group, suggested, cell) in enumerate(rows, start=2):
+        mark = cell or of_group.get(group, ("", 0))[0]
+        label = _label_of(mark, suggested, labels, f"row {row} of {path.name}")
+        if label is None:
+            continue
+        if not name:
+            raise DataError(
+                f"Every accepted row needs the id of its sample; {SAMPLE!r} in row {row} of "
+                f"{path.name} is empty. Keep that column as it was written."
+            )
+        other, first = found.setdefault(name, (label, row))
+        if other != label:
+            raise DataError(
+                f"A sample has one label; {format_value(name)} has {other!r} in row {first} of "
+                f"{path.name} and {label!r} in row {row}. Correct one of them."
+            )
+    return found
+
+
+def _label_of(mark: str, suggested: str, labels: set[str], where: str) -> str | None:
+    """Return the label that a mark gives to a sample, None if it is not accepted."""
+    if mark in labels:
+        return mark
+    word = mark.casefold()
+    if word in _NO:
+        return None
+    if word not in _YES:
+        return mark
+    if not suggested:
+        raise DataError(
+            f"Only a suggested label can be accepted; {where} is {mark!r}, and suggests none. "
+            "Write the label itself."
+        )
+    return suggested
+
+
+def _read_columns(path: Path) -> dict[str, list[str]]:
+    """Return the columns of a table that say what is accepted, as text."""
+    path = require_existing(path, TABLE_ENDINGS)
+    with translate_errors(path), open_table(path) as table:
+        named = dict(zip(table.names, read_cells(table), strict=True))
+    needed = [SAMPLE, SUGGESTED, ACCEPT] + [GROUP] * (ACCEPT_GROUP in named)
+    missing = [name for name in needed if name not in named]
+    if missing:
+        raise DataError(
+            f"{path.name} must have the columns {', '.join(needed)}; {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing. Pass a table that zonkey suggest has "
+            "written, with its columns, saved with the same separator."
+        )
+    n = len(named[SAMPLE])
+    wanted = (SAMPLE, GROUP, SUGGESTED, ACCEPT_GROUP, ACCEPT)
+    return {
+        name: [_as_text(cell) for cell in named[name]] if name in named else [""] * n
+        for name in wanted
+    }
+
+
+def _as_text(cell: Any) -> str:
+    """Return a cell as text: 1.0 is "1", a missing one ""."""
+    if cell is None or cell != cell:
+        return ""
+    whole = isinstance(cell, float) and cell.is_integer()
+    return normalize_label(str(int(cell) if whole else cell).strip())
+
+
+def _read_samples(
+    loaded: LoadedModel,
+    stream: Stream,
+    accepted: Accepted,
+    source: str | Path,
+    progress: Progress,
+) -> dict[str, tuple[str, np.ndarray]]:
+    """Return key and features of each accepted sample by its name, and place a model of names."""
+    ids = SampleIds(Path(source).name)
+    by_names = loaded.last.state_.knows_names_only
+    if isinstance(stream, EncodedStream) and not by_names:  # others need not be encoded
+        rows = [row for row, name in enumerate(ids.add_items(stream)) if name in accepted]
+        if not rows:
+            return {}
+        stream = replace(stream, source=stream.items.subset(rows))
+        ids = SampleIds(ids.source)
+    found: dict[str, tuple[str, np.ndarray]] = {}
+    parts = []
+    for block in watch_blocks(stream, "Reading", progress):
+        start, names = len(ids.keys), ids.add_block(stream, block)
+        for i, name in enumerate(names):
+            if name in accepted and name not in found:
+                found[name] = ids.keys[start + i], block.X[i].copy()
+        if by_names:
+            parts.append(block.X)
+    if sum(map(len, parts)) >= _FEWEST_PLACED:
+        loaded.last.fit(np.concatenate(parts))
+    return found
+
+
+def _require_all(accepted: Accepted, given: Any, stream: Stream, source: str) -> None:
+    """Refuse accepted samples that the source does not have, unless they were skipped."""
+    missing = [name for name in accepted if name not in given]
+    if missing and not getattr(stream, "skipped", ()):
+        n = len(missing)
+        what = f"{format_value(missing[0])} in row {accepted[missing[0]][1]} is not"
+        more = f", nor are {n - 1} more" if n > 1 else ""
+        raise Problem(
+            f"Every accepted sample must be in {source}; {what}{more}. Pass what the table was "
+            "made of as `source`.",
+            option="source",
+        )
+
+
+def _learn(
+    loaded: LoadedModel,
+    given: dict[str, tuple[str, np.ndarray]],
+    accepted: Accepted,
+    joined: dict[str, str],
+) -> tuple[dict[str, int], int]:
+    """Learn what is new; return the number of samples by label, and how many were known."""
+    if not given:
+        return {}, 0
+    labels = np.array([joined.get(y, y) for y, _ in (accepted[name] for name in given)])
+    steps, last = unwrap(loaded.model)
+    X = np.stack([row for _, row in given.values()])
+    X = X if steps is None else steps.transform(X)
+    is_new = last.learn_once(X, loaded.convert_labels(labels), [key for key, _ in given.values()])
+    names, counts = np.unique(labels[is_new], return_counts=True)
+    return dict(zip(names.tolist(), counts.tolist(), strict=True)), int((~is_new).sum())
