@@ -6,7 +6,7 @@ Samples are drawn until each label has a number of positives, so frequent labels
 baselines: one logistic regression per label (scikit-learn), C chosen by three folds on the mean
 average precision, predicting at a probability of 0.5, and at thresholds of the best F1 of the same
 folds; and cosines with names, at the threshold of the best micro F1 of the drawn samples.
-Everything is chosen on drawn samples, and measured on others.
+Everything is chosen on drawn samples, and measured on others. Seconds are those of a busy machine.
 """
 
 from __future__ import annotations

@@ -299,6 +299,21 @@ def test_refusals(options, says):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.filterwarnings("ignore:Classes should have different centers")
+@pytest.mark.parametrize("seed", range(12))
+def test_tiny_problems_of_any_kind_have_answers(seed):
+    rng = np.random.default_rng(seed)
+    n, m, d = rng.integers(1, 12), rng.integers(1, 5), rng.integers(1, 5)
+    X, Y = rng.normal(size=(n, d)), (rng.random((n, m)) < (0.1, 0.4, 0.9)[seed % 3]).astype(float)
+    Y[rng.random(Y.shape) < 0.1] = -1
+    P = Prototypes(np.arange(m + 1), rng.normal(size=(m + 1, d))) if seed % 2 else None
+    missing = ("negative", "unknown")[seed % 4 // 2]
+    model = MultiLabelClassifier(P, missing=missing).fit(X, Y)
+    proba = model.predict_proba(X)
+    assert np.all((proba >= 0) & (proba <= 1))
+    assert model.predict(X).shape == (n, m + (seed % 2))
+
+
 def test_unknown_names_are_refused():
     X, Y, P = make_labeled(14, n=60)
     with pytest.raises(ValueError, match="needs a prototype"):

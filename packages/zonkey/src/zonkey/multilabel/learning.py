@@ -177,9 +177,9 @@ class LearnedLabels:
 
     @property
     def typical(self) -> float:
-        """Log odds of a typical label with samples."""
+        """Log odds of a typical label with samples, or of any if none has some."""
         n = self.evidence.counts
-        seen = n > 0
+        seen = n > 0 if n.any() else n == 0
         total = np.maximum(self.totals, n)[seen]
         return float(np.median(log_odds((n[seen] + 0.5) / (total + 1))))
 

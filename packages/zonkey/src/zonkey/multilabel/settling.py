@@ -189,7 +189,7 @@ class _Block:
         self.samples, self.choice, self.wanted = samples, choice, wanted
         self.folds, self.columns = folds, columns
         rows = np.concatenate([np.arange(0), *(fold.out for fold in folds)])
-        self.out = samples.take(rows) if len(rows) else samples.take(rows.astype(int))
+        self.out = samples.take(rows)
         self.Y, self.pairs = self.out.marks.dense(), self.out.pair_weights()
         self.S, self.S_names, self.base = self._score()
 
