@@ -76,6 +76,9 @@ JOINT_SHRINKAGES, JOINT_RIDGES = (64.0, 1024.0), (0.3, 1.0, 3.0, 10.0, 100.0)
 _SHORTLIST = 4  # points of highest accuracy among which the harmonic mean decides
 _ROUNDS = 2
 DEFAULT_WORTH, _WORTH_OF_FEW = 8.0, 1.0  # of classes that are told apart on folds, else
+# Of joint spaces: usual worth of a name, what squared errors count beside it (they are too high, as
+# errors of names confuse classes less than those of samples), and how many samples a penalty of 0 is.
+JOINT_WORTH, _SHARE_OF_ERRORS, _EVEN = 16.0, 0.125, 200.0
 _MOST_NESTED = 200  # classes; among more, those of one fold hardly change the choice
 _MOST_PARTS = 4  # of a fold that holds out more classes than are unseen
 _GUARDED = 0.5  # of the share of unseen classes, if nothing else tells the penalty
@@ -199,11 +202,15 @@ class Choosing:
             counts = self._view(point).counts
             share = float(np.mean(counts / (counts + self._rough_worth(point))))
             return found[0], self.fixed["seen_penalty"] * share
+        penalty = found[1]
         if not self._holds_out:
-            return found[0], self._guard(point, _GUARDED * self.share)
-        if self.share < LARGE_SHARE:
-            return found[0], min(found[1], self._guard(point, self.share))
-        return found
+            penalty = self._guard(point, _GUARDED * self.share)
+        elif self.share < LARGE_SHARE:
+            penalty = min(penalty, self._guard(point, self.share))
+        if self.is_joint:  # names alone are balanced, and few samples hardly tell
+            n = float(self.data.weights.sum())
+            penalty *= n / (n + _EVEN)
+        return found[0], penalty
 
     def _guard(self, point: Point, most: float) -> float:
         """Return the penalty under which unseen classes take at most a share of seen samples."""
@@ -334,8 +341,11 @@ class Choosing:
             within.append(variance)
             errors.append(self._mean_distance(view, fold, weights) - variance)
         if not np.isfinite(within).any():
-            return DEFAULT_WORTH if self._holds_out else _WORTH_OF_FEW
+            usual = DEFAULT_WORTH if self._holds_out else _WORTH_OF_FEW
+            return JOINT_WORTH if self.is_joint else usual
         found = worth_of_prior(float(np.nanmean(within)), float(np.nanmean(errors)))
+        if self.is_joint:
+            return found**_SHARE_OF_ERRORS * JOINT_WORTH ** (1 - _SHARE_OF_ERRORS)
         return found if self.data.n_train >= FEWEST_CLASSES else min(found, DEFAULT_WORTH)
 
     def _mean_distance(self, view: View, fold: Fold, weights: Array) -> float:

@@ -20,7 +20,7 @@ from scipy.special import softmax
 from ..arrays import Array, namespace, place_like, sums_by_code, take_rows
 from ..hold_out import rank_distinct
 from .choice import JOINT_START, Choice, Temperatures
-from .choosing import POWERS
+from .choosing import JOINT_WORTH, POWERS
 from .left_out import LeftOut
 from .outcomes import likely_temperature, round_digits
 from .preparing import Preparing
@@ -43,14 +43,14 @@ STRENGTHS = (1e-2, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
 # Usual values and how many doublings from them are as common as a standard deviation.
 _NAMES_ALONE_SPREAD = 0.25  # of temperatures
 _SHRINKAGE, _SHRINKAGE_SPREAD = 16.0, 3.0
-_JOINT_WORTH, _OTHER_WORTH = 16.0, 1.0
+_OTHER_WORTH = 1.0
 _WORTH_SPREAD, _JOINT_SPREAD = 1.5, 0.75
 _STRENGTH_SPREAD = 4.0  # from the strongest pull
 _COST_OF_POWER = 1.0  # for the power that the samples do not suggest, in log-likelihood
 # With one sample per class: share of the variance between classes over how far their means lie
 # along their names (0.8 to 0.95 in five joint spaces).
 _BETWEEN, _LEAST_ERROR, _MOST_WORTH = 0.9, 0.02, 20.0
-_NAMES_WORTH, _NO_SAMPLE_TEMPERATURE, _COSINE_TEMPERATURE = 16.0, 0.045, 0.039
+_NO_SAMPLE_TEMPERATURE, _COSINE_TEMPERATURE = 0.045, 0.039
 _LONG_TAILS = 1.0  # excess kurtosis, above which a power of 0.5 is usual
 
 _MOST_PER_CLASS, _MOST_CLASSES, _MOST_SCORED = 100, 200, 1000
@@ -67,7 +67,7 @@ Way = tuple[float, float] | None  # power and shrinkage; None is the preprocessi
 def choose_for_names(fixed: dict[str, Any], length: float, *, centered: bool) -> Choice:
     """Return the usual parameters of names alone, of this mean squared length among samples."""
     temperature = length * (_NO_SAMPLE_TEMPERATURE if centered else _COSINE_TEMPERATURE)
-    worth = float(fixed.get("worth", _NAMES_WORTH))
+    worth = float(fixed.get("worth", JOINT_WORTH))
     judges = "worth" not in fixed
     return Choice(
         replace(JOINT_START, power=None, shrinkage=None),
@@ -236,7 +236,7 @@ class ShotChoosing:
             cost += _COST_OF_POWER * (power != self._usual_power)
         if len(self._worths()) > 1:
             share = float(np.mean(self.names.is_described)) if joint else 0.0
-            usual = _OTHER_WORTH * (_JOINT_WORTH / _OTHER_WORTH) ** share
+            usual = _OTHER_WORTH * (JOINT_WORTH / _OTHER_WORTH) ** share
             spread = _WORTH_SPREAD + share * (_JOINT_SPREAD - _WORTH_SPREAD)
             cost += _count_doublings(max(worth, WORTHS[1] / 2), usual, spread)
         return cost / self.n_out
