@@ -33,6 +33,7 @@ class Subject:
     seen: np.ndarray  # those of them with training samples
     temperatures: Mapping[str, float]  # by set of candidates, for models of this library
     reject_below: float | None = None  # lowest accepted probability
+    shares: np.ndarray | None = None  # of the classes, that scores take into account
 
     @classmethod
     def from_model(cls, model: Any) -> Subject:
@@ -73,7 +74,20 @@ class Subject:
         }
         below = last.scorer_.rejection.below
         model = copies["all"]
-        return cls(model, preprocessing, to_numpy(model.classes_), seen, temperatures, below)
+        # Shares that `adapt` has estimated are in the scores whatever the temperature.
+        fixed = getattr(model, "priors", None) is not None or not getattr(
+            model, "is_transductive_", False
+        )
+        shares = getattr(model, "priors_", None) if fixed else None
+        labels = to_numpy(model.classes_)
+        return cls(model, preprocessing, labels, seen, temperatures, below, shares)
+
+    def shift_scores(self, name: str, columns: np.ndarray) -> np.ndarray | float:
+        """Return what scores of a set of candidates gain: shares count times its temperature."""
+        if self.shares is None or name not in self.temperatures:
+            return 0.0
+        logs = np.log(self.shares / self.shares.mean())[columns]
+        return (self.temperatures[name] - self.temperatures["all"]) * logs
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +227,7 @@ class _Scored:
         probabilities: np.ndarray | None = None
         predicted = None if self.predicted is None else self.predicted[rows]
         if self.scores is not None:
-            scores = self.scores[rows][:, columns]
+            scores = self.scores[rows][:, columns] + subject.shift_scores(name, columns)
             if predicted is None:
                 predicted = columns[scores.argmax(axis=1)]
             rank = _ranks(scores, places)
