@@ -119,6 +119,8 @@ def test_the_least_probability_of_an_answer(made):
     found = pd.read_csv(StringIO(run(*options, "--reject-below", below - 1e-6)))["predicted"]
     assert (found == "unknown").tolist() == (sure < below).tolist()
     assert (found == "unknown").sum() == 1
+    novelty = pd.read_csv(StringIO(run(*options, "--novelty")))["novelty"]
+    assert (novelty > 0).all()
 
 
 def test_a_precision_that_held_out_texts_show(made, tmp_path):
@@ -134,8 +136,6 @@ def test_a_precision_that_held_out_texts_show(made, tmp_path):
     assert refused.exit_code == 2
     assert "each candidate has several" in refused.stderr
     assert "or --held-out" in refused.stderr
-    novelty = pd.read_csv(StringIO(run(*options, "--novelty")))["novelty"]
-    assert (novelty > 0).all()
 
 
 # With labels
