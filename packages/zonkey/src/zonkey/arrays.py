@@ -216,6 +216,18 @@ def sums_by_code(X: Array, codes: Array, n: int, weights: Array | None = None) -
     return namespace(X, codes).astype(members, X.dtype) @ X
 
 
+def sum_columns(P: Array, members: sparse.csr_array) -> Array:
+    """Return the sums of those columns of P that each row of 0 and 1 in `members` marks."""
+    if not is_device_array(P):
+        return np.ascontiguousarray((members @ P.T).T.astype(P.dtype, copy=False))
+    xp = namespace(P)
+    # Differences of running sums: no library but NumPy has sparse products in common.
+    parts = xp.astype(xp.take(P, place_like(members.indices, P), axis=1), xp.float64)
+    sums = xp.concat([xp.zeros_like(parts[:, :1]), xp.cumulative_sum(parts, axis=1)], axis=1)
+    ends = xp.take(sums, place_like(members.indptr, P), axis=1)
+    return xp.astype(ends[:, 1:] - ends[:, :-1], P.dtype)
+
+
 def counts_by_code(codes: Array, n: int) -> np.ndarray:
     """Count each code from 0 to n - 1; the result is a NumPy array."""
     if is_numpy_array(codes):

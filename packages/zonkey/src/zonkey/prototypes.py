@@ -12,6 +12,7 @@ import numpy as np
 from .arrays import is_device_array, library_of, require_values, to_numpy
 from .hashing import checksum
 from .labels import as_labels, format_labels, format_value, require_same_kind
+from .tree import Tree
 
 Label: TypeAlias = Any
 _SMALLEST, _LARGEST = 1e-75, 1e75  # products of four numbers neither overflow nor vanish
@@ -30,6 +31,10 @@ class Prototypes:
         One semantic vector per row: attributes, a word vector or a text embedding.
     dimension_names : list of str, default=None
         Names of the k dimensions, such as attributes, for explanations.
+    parents : mapping or Tree, default=None
+        The parent of each class in a tree, ``{label: parent}``; None, or a class that is left out,
+        is at the top. Parents may have a row of their own or not. Read by `AnyShotClassifier`,
+        whose candidates are the classes without children.
 
     See Also
     --------
@@ -44,9 +49,9 @@ class Prototypes:
     (['horse', 'zebra'], [1.0, 1.0])
     """
 
-    __zonkey_fields__ = ("labels", "matrix", "dimension_names")  # what files hold
-
-    def __init__(self, labels: Any, matrix: Any, dimension_names: Any = None) -> None:
+    def __init__(
+        self, labels: Any, matrix: Any, dimension_names: Any = None, parents: Any = None
+    ) -> None:
         labels = as_labels(labels)
         matrix = _as_matrix(matrix)
         self._dimension_names = _as_names(dimension_names, matrix.shape[1])
@@ -66,6 +71,11 @@ class Prototypes:
             )
         self._labels.flags.writeable = False
         self._matrix.flags.writeable = False
+        self._tree = None if parents is None else _as_tree(parents, self._labels)
+
+    def __zonkey_parts__(self) -> dict[str, Any]:
+        parts = {name: getattr(self, name) for name in ("labels", "matrix", "dimension_names")}
+        return parts if self._tree is None else {**parts, "parents": self._tree}
 
     @classmethod
     def coerce(cls, prototypes: Any) -> Prototypes:
@@ -155,6 +165,11 @@ class Prototypes:
         return self._dimension_names
 
     @property
+    def tree(self) -> Tree | None:
+        """The tree of the classes, None if they have none."""
+        return self._tree
+
+    @property
     def n_dimensions(self) -> int:
         """Dimension k of the semantic space."""
         return self._matrix.shape[1]
@@ -199,7 +214,8 @@ class Prototypes:
             The prototypes of these labels.
         """
         rows = np.unique(self.positions(labels))
-        return Prototypes(self._labels[rows], self._matrix[rows], self._dimension_names)
+        tree = None if self._tree is None else self._tree.restrict(self._labels[rows])
+        return Prototypes(self._labels[rows], self._matrix[rows], self._dimension_names, tree)
 
     def extended(self, other: Any) -> Prototypes:
         """Add prototypes of new classes.
@@ -227,11 +243,57 @@ class Prototypes:
                 f"The class {format_labels(known)} has a prototype already. "
                 "Give new classes new labels, or fit again with the changed prototype."
             )
+        trees = [tree for tree in (self._tree, other.tree) if tree is not None]
         return Prototypes(
             np.concatenate([self._labels, other.labels]),
             np.concatenate([self._matrix, other.matrix]),
             self.common_names(other),
+            trees[0].extend(trees[-1]) if trees else None,
         )
+
+    def with_parents(self, parents: Any) -> Prototypes:
+        """Return the same classes in another tree.
+
+        Parameters
+        ----------
+        parents : mapping, Tree or None
+            As the parameter `parents`.
+
+        Returns
+        -------
+        Prototypes
+            Prototypes with this tree.
+        """
+        return Prototypes(self._labels, self._matrix, self._dimension_names, parents)
+
+    def at_nodes(self) -> Prototypes:
+        """Return prototypes of all nodes of the tree; without a tree, the same.
+
+        Returns
+        -------
+        Prototypes
+            A node without a row of its own has the mean of those of its children.
+        """
+        tree = self._tree
+        if tree is None:
+            return self
+        rows = tree.positions(self._labels)
+        matrix = np.zeros((len(tree), self.n_dimensions), self._matrix.dtype)
+        matrix[rows] = self._matrix
+        missing = np.setdiff1d(np.arange(len(tree)), rows)
+        for row in missing[np.argsort(-tree.depths[missing], kind="stable")]:  # from below
+            matrix[row] = matrix[tree.positions(tree.children(tree.nodes[row]))].mean(axis=0)
+        return Prototypes(tree.nodes, matrix, self._dimension_names, tree)
+
+    def at_leaves(self) -> Prototypes:
+        """Return the prototypes of the classes without children; without a tree, the same.
+
+        Returns
+        -------
+        Prototypes
+            The candidates of a model.
+        """
+        return self if self._tree is None else self.subset(self._tree.leaves)
 
     def common_names(self, other: Prototypes) -> tuple[str, ...] | None:
         """Return the names of the dimensions of both; different names are refused.
@@ -265,7 +327,7 @@ class Prototypes:
         """
         norms = np.linalg.norm(self._matrix, axis=1, keepdims=True)
         matrix = self._matrix / np.where(norms == 0, 1, norms)
-        return Prototypes(self._labels, matrix, self._dimension_names)
+        return Prototypes(self._labels, matrix, self._dimension_names, self._tree)
 
     def __getitem__(self, label: Label) -> np.ndarray:
         return self._matrix[self.positions([label])[0]]
@@ -292,6 +354,8 @@ class Prototypes:
             The same for equal prototypes.
         """
         labels = json.dumps(self.labels.tolist())
+        if self._tree is not None:
+            labels += json.dumps([*self._tree.parents.items()])
         return hashlib.sha256(
             f"{labels} {checksum(np.ascontiguousarray(self.matrix))}".encode()
         ).hexdigest()
@@ -299,18 +363,18 @@ class Prototypes:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Prototypes):
             return NotImplemented
-        return np.array_equal(self._labels, other._labels) and np.array_equal(
-            self._matrix, other._matrix
-        )
+        same = np.array_equal(self._labels, other._labels) and self._tree == other._tree
+        return same and np.array_equal(self._matrix, other._matrix)
 
     __hash__ = None  # type: ignore[assignment]  # compared by value, like arrays
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies and pickles go through __init__: a copied array would be writable.
-        return type(self), (self._labels, self._matrix, self._dimension_names)
+        return type(self), (self._labels, self._matrix, self._dimension_names, self._tree)
 
     def __repr__(self) -> str:
-        return f"Prototypes({len(self)} classes x {self.n_dimensions})"
+        tree = "" if self._tree is None else f", {self._tree.n_levels} levels"
+        return f"Prototypes({len(self)} classes x {self.n_dimensions}{tree})"
 
 
 def _stack_vectors(mapping: Mapping[Any, Any]) -> np.ndarray:
@@ -396,6 +460,21 @@ def _as_matrix(matrix: Any) -> np.ndarray:
             f"zero; the largest of row {row} is {sizes[row]:.3g}. Scale all of them by one number."
         )
     return matrix
+
+
+def _as_tree(parents: Any, labels: np.ndarray) -> Tree:
+    """Return the tree of these classes; those without a parent are at the top."""
+    tree = Tree(parents)
+    require_same_kind(labels=labels, nodes=tree.nodes)
+    unknown = np.setdiff1d(tree.leaves, labels)
+    if unknown.size:
+        raise ValueError(
+            f"Classes with a parent must have a prototype, or children; {format_labels(unknown)} "
+            f"has neither. The {len(labels)} classes are {format_labels(labels)}. Correct the "
+            "label, or add its prototype."
+        )
+    others = np.setdiff1d(labels, tree.nodes)
+    return tree.extend(Tree(dict.fromkeys(others.tolist()))) if others.size else tree
 
 
 def _as_names(names: Any, n: int) -> tuple[str, ...] | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import device
+from sklearn.utils import _safe_indexing
 
 from .arrays import (
     Array,
@@ -17,6 +18,7 @@ from .arrays import (
     namespace,
     place_of,
     require_values,
+    take_rows,
 )
 from .blocks import ON_ACCELERATOR
 from .config import rows_per_block
@@ -50,6 +52,11 @@ def as_samples(X: Any, known: Array | None = None) -> Array:
             "X must be finite numbers; got NaN or infinity. Impute or drop those samples first."
         )
     return X if is_float else xp.astype(X, xp.float64)
+
+
+def pick_rows(X: Any, positions: np.ndarray) -> Any:
+    """Return some rows of samples of any kind: arrays, tensors, tables or lists."""
+    return take_rows(X, positions) if is_device_array(X) else _safe_indexing(X, positions)
 
 
 def _as_matrix(X: Any) -> np.ndarray:

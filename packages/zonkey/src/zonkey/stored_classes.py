@@ -8,6 +8,7 @@ from .anyshot.left_out import LeftOut
 from .anyshot.priors import ClassValues
 from .anyshot.refining import Refined, Refinement
 from .anyshot.state import AnyShotState, FitSettings
+from .anyshot.tree_part import TreePart
 from .bpl.few_shot import FewShotClassifier
 from .bpl.kernels import PrototypeKernel
 from .bpl.nearest_support import NearestSupport
@@ -18,6 +19,7 @@ from .inference.scorer import LinearScores, Rejection, Scorer
 from .metrics import PrecisionThreshold
 from .preprocessing import FeatureNormalizer, WithinClassWhitener
 from .prototypes import Prototypes
+from .tree import Tree
 
 # A class that was renamed stays under its old name, too: files of every release load.
 CLASSES: dict[str, type] = {
@@ -48,6 +50,8 @@ CLASSES: dict[str, type] = {
         Scorer,
         Temperatures,
         TextEncoder,
+        Tree,
+        TreePart,
         WithinClassWhitener,
         ZeroShotClassifier,
     )

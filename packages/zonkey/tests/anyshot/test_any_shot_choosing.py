@@ -100,7 +100,7 @@ def test_the_penalty_balances_seen_and_unseen_classes(drawn, base, generalized):
 
 def test_the_task_decides_what_is_measured():
     """Prototypes say nothing: accuracy is chance, but seen classes are recognized."""
-    useless = world(1, n_classes=20, is_described=False, deviation=1.0)
+    useless = world(2, n_classes=20, is_described=False, deviation=1.0)
     rows, y = useless.draw(np.arange(15), 10)
     scores = {
         str(candidates): AnyShotClassifier(useless.prototypes, candidates=candidates)

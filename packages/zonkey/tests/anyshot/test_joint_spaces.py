@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from joint_cases import JointWorld, accuracy, joint
 from numpy.testing import assert_allclose, assert_array_equal
-from reference_posterior import kernel_value, left_out, predicted, ridge_matrix, width
+from reference_posterior import kernel_value, left_out_of_all, predicted, ridge_matrix, width
 from sklearn.model_selection import cross_val_score
 
 from zonkey import AnyShotClassifier, Chunks, Prototypes
@@ -50,8 +50,9 @@ def naive_priors(model, X, y, *, judges):
     gamma = width(np.stack(list(known.values())), kind, model.best_params_["gamma"])
     K = [[kernel_value(kind, known[a], known[b], gamma) for b in anchors] for a in anchors]
     K, R = np.array(K), M - s * Q
-    Lambda = ridge_matrix(K, [counts[j] for j in anchors], model.best_params_["ridge"])
-    found = np.stack([left_out(i, K, Lambda, R) for i in range(len(anchors))])
+    n = [counts[j] for j in anchors]
+    Lambda = ridge_matrix(K, n, model.best_params_["ridge"])
+    found = np.stack([left_out_of_all(i, K, Lambda, R, n) for i in range(len(anchors))])
     found *= loop_trust(R, found) if judges else 1.0
     priors = {}
     for j in known:

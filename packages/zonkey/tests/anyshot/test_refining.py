@@ -260,13 +260,14 @@ def test_graphs_agree(kind):
 def test_devices_agree_with_numpy(kind, library):
     expected, model = fit_once(kind), fit_once(kind, library)
     batch = np.tile(X_NEW, (3, 1))  # more than 400 samples need few simulations
+    atol = 3e-4 if kind == "single" else 1e-4
     for found, wanted in (
         (model, expected),
         (model.adapt(library(batch)), expected.adapt(batch)),
         (learn_more(kind, library, library), learn_more(kind)),
     ):
         shares = library.numpy(found.predict_proba(library(X_NEW)))
-        assert_allclose(shares, wanted.predict_proba(X_NEW), atol=1e-4)
+        assert_allclose(shares, wanted.predict_proba(X_NEW), atol=atol)
     wanted = learn_more(kind).predict_proba(X_NEW)
     for places in ((np.asarray, library), (library, np.asarray)):  # samples from elsewhere
-        assert_allclose(learn_more(kind, *places).predict_proba(X_NEW), wanted, atol=1e-4)
+        assert_allclose(learn_more(kind, *places).predict_proba(X_NEW), wanted, atol=atol)

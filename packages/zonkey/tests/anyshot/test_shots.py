@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from joint_cases import JointWorld, accuracy, joint
 from numpy.testing import assert_allclose
-from reference_posterior import left_out, ridge_matrix, score
+from reference_posterior import left_out_of_all, ridge_matrix, score
 
 from zonkey import AnyShotClassifier
 from zonkey.anyshot.choice import Choice, Point
@@ -52,7 +52,8 @@ def loop_surprise(chosen, K, Q, described, worth, T, *, placed, judges):
             along = sum(float(M[j] @ Q[j]) for j in anchors)
             s = max(0.0, along / sum(float(Q[j] @ Q[j]) for j in anchors))
         R = M[anchors] - s * Q[anchors]
-        F = np.stack([left_out(i, K, Lambda, R) for i in range(len(anchors))])
+        of = counts[anchors]
+        F = np.stack([left_out_of_all(i, K, Lambda, R, of) for i in range(len(anchors))])
         trust = min(1.0, max(0.0, float(np.sum(R * F) / np.sum(F * F)))) if judges else 1.0
         prior = s * Q
         prior[anchors] += trust * F

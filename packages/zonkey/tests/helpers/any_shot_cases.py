@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from reference_posterior import kernel_value, left_out, predicted, ridge_matrix, score, width
+from reference_posterior import kernel_value, left_out_of_all, predicted, ridge_matrix, score, width
 
 from zonkey import AnyShotClassifier
 
@@ -73,7 +73,8 @@ class NaiveModel:
     def prior(self, label):
         """Return f of a class, learned from the others."""
         if label in self.anchors:
-            return left_out(self.anchors.index(label), self.K, self.Lambda, self.M)
+            counts = [self.counts[j] for j in self.anchors]
+            return left_out_of_all(self.anchors.index(label), self.K, self.Lambda, self.M, counts)
         return self.predicted_mean(label)
 
     def predicted_mean(self, label):

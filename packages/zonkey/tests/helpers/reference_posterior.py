@@ -49,6 +49,28 @@ def left_out(j, K, Lambda, M):
     )
 
 
+def mean_of_others(j, M, counts, values):
+    """Return the mean of the other classes' samples, whose class means are M, among the values.
+
+    Centered samples have it on the other side of class j; the origin of others does not move.
+    """
+    total = sum(counts)
+    middle = sum(n * m for n, m in zip(counts, M, strict=True)) / total
+    spread = sum(n * (m @ m) for n, m in zip(counts, M, strict=True)) / total
+    if middle @ middle > 0.1 * spread or counts[j] == total:
+        return np.zeros(values.shape[1])
+    return -counts[j] * values[j] / (total - counts[j])
+
+
+def left_out_of_all(j, K, Lambda, M, counts, values=None):
+    """Return f(y_j) of a regression of deviations from the mean of the other classes' samples.
+
+    The class means M may be replaced by other values: the prediction is linear in them.
+    """
+    values = M if values is None else values
+    return left_out(j, K, Lambda, values - mean_of_others(j, M, counts, values))
+
+
 def score(x, center, offset):
     return float(x @ x - (x - center) @ (x - center) - offset)
 

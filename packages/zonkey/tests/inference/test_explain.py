@@ -25,7 +25,7 @@ from any_shot_cases import (
 from few_shot_cases import prepared as few_shot
 from libraries import in_every_library
 from numpy.testing import assert_allclose
-from reference_posterior import kernel_value, left_out, predicted, score
+from reference_posterior import kernel_value, left_out_of_all, mean_of_others, predicted, score
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -66,7 +66,8 @@ def naive_shares(naive, label):
     if n0:
         axes = np.eye(len(naive.anchors))
         if label in naive.anchors:
-            of_anchors = left_out(naive.anchors.index(label), naive.K, naive.Lambda, axes)
+            place, counts = naive.anchors.index(label), [naive.counts[j] for j in naive.anchors]
+            of_anchors = left_out_of_all(place, naive.K, naive.Lambda, naive.M, counts, axes)
         else:
             values = np.array([naive.k(label, other) for other in naive.anchors])
             of_anchors = predicted(values, naive.K, naive.Lambda, axes)
@@ -91,11 +92,28 @@ def naive_effects(naive, label, x):
                 for i in others
             ]
             K, Lambda = (M[np.ix_(others, others)] for M in (naive.K, naive.Lambda))
-            prior = predicted(np.array(k), K, Lambda, naive.M[others])
+            M = naive.M[others]
+            if label in naive.anchors:
+                counts = [naive.counts[j] for j in naive.anchors]
+                place = naive.anchors.index(label)
+                M = M - mean_of_others(place, naive.M, counts, naive.M)
+            prior = predicted(np.array(k), K, Lambda, M)
             center = (n0 * prior + naive.sums.get(label, 0)) / (n0 + n)
             scores.append(score(x, center, naive.penalty(label)))
         effects.append(scores[0] - scores[1])
     return np.array(effects)
+
+
+@pytest.mark.parametrize("label", SEEN)
+def test_centered_means_have_shares_in_their_own_priors(label):
+    scaler = StandardScaler()
+    naive = NaiveModel(scaler.fit_transform(X), Y, PROTOTYPES, **GIVEN)
+    model = fitted(preprocessing=scaler, candidates=[label, UNSEEN[0]])
+    explanation = model.explain(X[label == Y][0], k=2)
+    end = "winner" if explanation.label == label else "runner_up"
+    shares = column(explanation, "seen_classes", f"share_{end}")
+    center = sum(shares[j] * naive.sums[j] / naive.counts[j] for j in shares)
+    assert_allclose(center, naive.center(label), atol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -182,14 +200,15 @@ def replaced_one_by_one(label):
 
 def test_effects_of_a_class_with_samples_are_those_of_a_model_that_never_saw_it():
     # The diagonal of this kernel is 1, so the ridge does not depend on the classes.
-    transformer = FeatureNormalizer(power=0.6, center=True)
-    model = fitted(prototype_transformer=transformer, candidates=["fox"])
-    others = fitted(X[Y != "fox"], Y[Y != "fox"], prototype_transformer=transformer)
-    n0, n, total = GIVEN["worth"], COUNTS["fox"], X[Y == "fox"].sum(axis=0)
-    effects = column(model.explain(ROW), "attributes", "effect_winner")
+    # Far from the origin, that does not depend on the samples either.
+    transformer, far, row = FeatureNormalizer(power=0.6, center=True), X + 5, ROW + 5
+    model = fitted(far, Y, prototype_transformer=transformer, candidates=["fox"])
+    others = fitted(far[Y != "fox"], Y[Y != "fox"], prototype_transformer=transformer)
+    n0, n, total = GIVEN["worth"], COUNTS["fox"], far[Y == "fox"].sum(axis=0)
+    effects = column(model.explain(row), "attributes", "effect_winner")
     for a, vectors in enumerate(replaced_one_by_one("fox")):
         centers = (n0 * others.project(vectors) + total) / (n0 + n)
-        before, after = (score(ROW, c, 0) for c in centers)
+        before, after = (score(row, c, 0) for c in centers)
         assert effects[a] == pytest.approx(before - after, abs=1e-10)
         assert abs(before - after) > 1e-6
 

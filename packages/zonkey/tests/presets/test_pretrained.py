@@ -151,3 +151,20 @@ def test_it_learns_by_partial_fit_only(model, pictures):
     for function in (presets.pretrained, presets.pretrained_encoders):
         with pytest.raises(ValueError, match="`name` must be"):
             function("resnet")
+
+
+def test_the_classes_of_imagenet_are_in_a_tree():
+    tree, model = presets.imagenet_tree(), presets.pretrained()
+    assert tree.leaves.tolist() == model.classes_.tolist()
+    assert tree.n_levels > 10
+    sizes = np.asarray(tree.membership.sum(axis=1)).ravel()
+    assert sizes[tree.positions(tree.inner)].min() > 1
+    assert "dog" in tree.path("beagle")
+    # A node holds only classes that it has in WordNet, and those of the nodes below it.
+    base = _base("efficientnet-lite0")
+    names = base.names.tolist()
+    for node in ("dog", "bird", "vehicle", "food (substance)"):
+        below = base.members[names.index(node) - base.n_leaves]
+        assert {*tree.leaves_below(node)} <= {*base.names[below]}
+        assert len(tree.leaves_below(node)) > 1
+    assert model.with_tree(tree).tree_ == tree

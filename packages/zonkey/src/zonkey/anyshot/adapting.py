@@ -15,7 +15,15 @@ from ..persistence.checks import require_labels, require_shape, require_that
 from ..persistence.container import Stored
 from ..streaming.bottom_k import ranks_within
 from .evidence import Evidence, Placed
-from .posterior import SHARE_SMOOTHING, SoftShots, class_scores, posterior_centers, soft_shots
+from .posterior import (
+    SHARE_SMOOTHING,
+    SoftShots,
+    class_scores,
+    middle_of_rest,
+    own_shares,
+    posterior_centers,
+    soft_shots,
+)
 from .refining import mean_square
 from .ridges import Ridge
 from .survey import KeptSamples
@@ -447,13 +455,16 @@ class _Simulation:
         ridge, placed, M = self.source.ridge, self.source.placed, self.means
         trust = self.source.trust
         assert ridge is not None
-        if placed is None:
-            first, second = ridge.predict_held_out(new, old, M)
-            return trust * first, trust * second
-        own = self.source.evidence.take_anchors(placed.priors)
-        found = ridge.predict_held_out(new, old, M - own)
-        first, second = (take_rows(own, part) for part in (new, old))
-        return first + trust * found[0], second + trust * found[1]
+        evidence, xp = self.source.evidence, namespace(M)
+        own = xp.zeros_like(M) if placed is None else evidence.take_anchors(placed.priors)
+        missed, counts = M - own, evidence.counts[evidence.is_anchor]
+        ones = xp.ones_like(M[:, :1])
+        found = ridge.predict_held_out(new, old, xp.concat([missed, ones], axis=1))
+        middle = middle_of_rest(missed, counts, new)[None, :]
+        first, second = (part[:, :-1] + (1 - part[:, -1:]) * middle for part in found)
+        shares = place_like(own_shares(missed, counts, new)[old], M)
+        second = second + found[1][:, -1:] * shares[:, None] * (take_rows(missed, old) - middle)
+        return take_rows(own, new) + trust * first, take_rows(own, old) + trust * second
 
     def _sums(self, groups: list[np.ndarray], like: Array) -> Array:
         """Return the sum of the reserved samples of each group."""

@@ -12,8 +12,10 @@ from sklearn.pipeline import Pipeline
 from ..bpl.kernels import PrototypeKernel
 from ..persistence.checks import require_number
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
+from ..tree import Tree
 from .left_out import LeftOut
 from .refining import Refinement
+from .tree_part import TreePart
 
 
 def preprocessing(power: float = 0.5, shrinkage: float = 4.0) -> Pipeline:
@@ -43,6 +45,7 @@ class Point:
     kernel: str = "rbf"
     gamma: float = 0.5
     ridge: float = 0.03
+    tree_weight: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,8 @@ def steps_of(point: Point, fixed: dict[str, Any]) -> dict[str, Any]:
     if point.prototype_power is not None:
         form = prototype_transformer(point.prototype_power, point.prototype_norm)
         steps["prototype_transformer"] = form
-    return {**steps, "kernel": point.kernel, "gamma": point.gamma, "ridge": point.ridge}
+    names = ("kernel", "gamma", "ridge", "tree_weight")
+    return {**steps, **{name: getattr(point, name) for name in names}}
 
 
 def learn_kernel(Y: np.ndarray, steps: dict[str, Any]) -> tuple[np.ndarray, Any, PrototypeKernel]:
@@ -112,3 +116,13 @@ def learn_kernel(Y: np.ndarray, steps: dict[str, Any]) -> tuple[np.ndarray, Any,
         transformer.fit(Y)
         Y = np.asarray(transformer.transform(Y))
     return Y, transformer, PrototypeKernel.from_vectors(Y, steps["kernel"], steps["gamma"])
+
+
+def find_tree_part(
+    tree: Tree | None, weight: float, kernel: PrototypeKernel, Y: np.ndarray
+) -> TreePart | None:
+    """Return the part of a tree with a weight relative to the kernel of all prototypes."""
+    if tree is None or not weight:
+        return None
+    unit = kernel.mean_of_own(Y, np.arange(len(Y))) or 1.0
+    return TreePart(tree, float(weight) * unit)

@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, namespace, place_like, take_rows, to_numpy
+from ..tree import Tree
 from .choice import (
     JOINT_START,
     Choice,
     Point,
     Temperatures,
+    find_tree_part,
     learn_kernel,
     steps_of,
 )
@@ -68,6 +70,7 @@ PROTOTYPE_NORMS = ("l2", None)
 GAMMAS = (0.25, 0.5, 1.0, 2.0, 4.0)
 RIDGES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 # Of joint spaces, whose geometry carries meaning: little whitening, and a cautious correction.
+TREE_WEIGHTS = (0.0, 0.1, 0.3, 1.0, 3.0)  # in units of the kernel
 JOINT_SHRINKAGES, JOINT_RIDGES = (64.0, 1024.0), (0.3, 1.0, 3.0, 10.0, 100.0)
 
 _SHORTLIST = 4  # points of highest accuracy among which the harmonic mean decides
@@ -84,7 +87,8 @@ class Choosing:
 
     `fixed` are the parameters that the user gave, transformers as such or None. `n_seen` classes
     have samples; with `transfer`, these are no candidates. The harmonic mean counts if `by_hm`,
-    else the accuracy among held-out classes, each of which has `n_shots` samples.
+    else the accuracy among held-out classes, each of which has `n_shots` samples. `tree` is that
+    of all classes, and their labels.
     """
 
     def __init__(
@@ -97,6 +101,7 @@ class Choosing:
         by_hm: bool,
         n_shots: int,
         seed: int,
+        tree: tuple[Tree, np.ndarray] | None = None,
     ) -> None:
         self.data = data
         self.fixed = fixed
@@ -111,7 +116,7 @@ class Choosing:
             folds = [whole]
         self.folds = list(folds)
         self._whole = replace(whole, number=len(self.folds))
-        self._seed = seed
+        self._seed, self._tree = seed, tree
         self._views: dict[Any, View] = {}
         self._viewed: Any = None
         self._preparing = data.prepare()
@@ -222,7 +227,7 @@ class Choosing:
             point = replace(point, power=None, shrinkage=None)
         if "prototype_transformer" in fixed:
             point = replace(point, prototype_power=None, prototype_norm=None)
-        names = ("kernel", "gamma", "ridge")
+        names = ("kernel", "gamma", "ridge", "tree_weight")
         return replace(point, **{name: fixed[name] for name in names if name in fixed})
 
     def _grids(self) -> list[list[dict[str, Any]]]:
@@ -247,6 +252,8 @@ class Choosing:
             if not joint:
                 grids.append([{"power": value} for value in POWERS])
         grids.append(kernels)
+        if self._tree is not None and "tree_weight" not in given:
+            grids.append([{"tree_weight": weight} for weight in TREE_WEIGHTS])
         if "prototype_transformer" not in given and not joint:
             forms = product(PROTOTYPE_POWERS, PROTOTYPE_NORMS)
             grids.append([{"prototype_power": a, "prototype_norm": b} for a, b in forms])
@@ -277,6 +284,7 @@ class Choosing:
     def _regression(self, point: Point) -> tuple[KernelRidge, Array | None]:
         """Return the regression under a kernel, and the kernel of validation classes."""
         key = (point.prototype_power, point.prototype_norm, point.kernel, point.gamma)
+        key = (*key, point.tree_weight)
         if key not in self._ridges:
             data, view = self.data, self._view(point)
             Y, _, kernel = learn_kernel(data.prototypes, steps_of(point, self.fixed))
@@ -288,6 +296,12 @@ class Choosing:
                 K_rest = kernel.compare(
                     place_like(Y[rest], like), place_like(Y[train], like), train
                 )
+            tree, labels = self._tree or (None, train)
+            part = find_tree_part(tree, point.tree_weight, kernel, Y)
+            if part is not None:
+                K = K + place_like(part.compare(labels[train], labels[train]), K)
+                if K_rest is not None:
+                    K_rest = K_rest + place_like(part.compare(labels[rest], labels[train]), K)
             self._ridges[key] = (KernelRidge(K, view.counts), K_rest)
         return self._ridges[key]
 
@@ -347,7 +361,7 @@ class Choosing:
         """Return the scores of "rows" of a fold among the classes that are learned from."""
         if len(fold.held) and int(fold.held.max()) < self.data.n_train:
             G = inverse_without(G, place_like(fold.held, G), weights)
-        prior = view.predict(left_out_weights(G), fold, np.arange(self.data.n_train))
+        prior = view.predict_left_out(left_out_weights(G), fold)
         counts = self.data.place(view.counts)
         centers = posterior_centers(prior, counts[:, None] * view.means, counts, worth)
         scores = _scores(view.take(fold, "rows"), centers)

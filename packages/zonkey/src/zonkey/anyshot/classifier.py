@@ -26,15 +26,18 @@ from ..streaming.accept import as_chunks
 from ..threads import multiply
 from .fitted import FittedMixin
 from .fitting import fit_names, fit_state, freeze_candidates
+from .inner_labels import find_inner, fit_shared, learn_shared
 from .novelty import NoveltyMixin
 from .priors import BALANCED, PriorsMixin, restore_values, store_values
 from .sources import read_more
 from .state import BY_SHOTS, AnyShotState, Shots
+from .tree_answers import TreeMixin
 from .unsure import UnsureMixin
 
 
 class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
     AnyLibraryMixin,
+    TreeMixin,
     FittedMixin,
     SemanticMixin,
     PriorsMixin,
@@ -62,7 +65,8 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
     prototypes : mapping, DataFrame or Prototypes, default=None
         Semantic vectors of classes, with or without samples: ``{label: vector}``, a pandas
         DataFrame indexed by label, a polars DataFrame with the labels in its first column, or
-        ``Prototypes(labels, matrix)``. None: classes are known by their samples only.
+        ``Prototypes(labels, matrix)``, which may have a tree. None: classes are known by their
+        samples only.
     space : {"auto", "joint", "separate"}, default="auto"
         Whether samples and prototypes are vectors of one space, as those of CLIP or of one encoder
         of texts. "joint": the prior of a class is its own prototype, moved and scaled to where
@@ -87,6 +91,9 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
     ridge : float or "auto", default="auto"
         Nonnegative ridge penalty, in units of the mean diagonal of the kernel. It is multiplied by
         1 + 8 / n for a class with n samples, whose mean is uncertain.
+    tree_weight : float or "auto", default="auto"
+        Nonnegative weight of the tree of classes in the kernel, relative to the prototypes: classes
+        of common nodes borrow strength from each other. 0 ignores the tree there.
     worth : float, "auto" or "shots", default="auto"
         Number of samples that a prototype is worth, above 0. "auto": the variance of samples within
         classes divided by the squared error of priors of held-out classes. "shots": 10 at first.
@@ -103,7 +110,8 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         held-out classes and samples, and depends on the number of samples of the candidates.
     reject_below : float, default=None
         `predict` returns `reject_label` if the highest probability is below this number in
-        [0, 1]. May be set after `fit`, like `reject_label`. `with_precision` chooses it.
+        [0, 1]; with a tree, the deepest node that is not below. May be set after `fit`, like
+        `reject_label`. `with_precision` chooses it.
     reject_label : label, default=None
         Label of rejected samples. None: "unknown" for text labels, -1 for numbers.
     class_weight : "balanced", None or mapping, default="balanced"
@@ -161,6 +169,8 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         Penalty of classes with many samples.
     temperature_ : float
         Temperature for the candidates.
+    tree_ : Tree or None
+        The tree of the candidates.
     is_transductive_ : bool
         Whether unlabeled samples took part (`adapt`).
     precision_ : PrecisionThreshold or None
@@ -216,6 +226,7 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         "kernel": Options(*KERNELS, "auto"),
         "gamma": Interval(0, also=("auto",)),
         "ridge": Interval(0, also=("auto",)),
+        "tree_weight": Interval(0, also=("auto",)),
         "worth": Interval(0, open_below=True, also=("auto", BY_SHOTS)),
         "n_shots": Count(0),
         "seen_penalty": Interval(also=("auto",)),
@@ -243,6 +254,7 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         kernel: str = "auto",
         gamma: Any = "auto",
         ridge: Any = "auto",
+        tree_weight: Any = "auto",
         worth: Any = "auto",
         n_shots: int = 0,
         seen_penalty: Any = "auto",
@@ -265,6 +277,7 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         self.kernel = kernel
         self.gamma = gamma
         self.ridge = ridge
+        self.tree_weight = tree_weight
         self.worth = worth
         self.n_shots = n_shots
         self.seen_penalty = seen_penalty
@@ -291,7 +304,9 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
             with ``preprocessing=None``. With ``space="joint"`` and without labels, samples tell
             only how far they lie from the prototypes; None compares by cosines.
         y : array-like of shape (n_samples,)
-            Labels. None for `Chunks`, which have their own.
+            Labels. None for `Chunks`, which have their own. With a tree of classes, samples in
+            memory may be labeled by an inner node: they count for the classes below it in
+            proportion to their probabilities, which the other samples and the prototypes tell.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples: 2 counts as two samples, 0 as none. None weights all equally.
             Not for chunks, except for a memory map.
@@ -306,6 +321,11 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         AnyShotClassifier
             The fitted estimator.
         """
+        tree = self.prototypes.tree if isinstance(self.prototypes, Prototypes) else None
+        inner = find_inner(tree, X, y, transfer=self.transfer)
+        if inner is not None:
+            self._settle(fit_shared(self, inner, sample_weight, validation))
+            return self
         others = (y, sample_weight, validation)
         if self.space == "joint" and all(each is None for each in others) and as_chunks(X) is None:
             self._settle(fit_names(self, X))
@@ -325,7 +345,8 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         The result is that of a fit on all samples, with preprocessing and parameters as they are.
         Only a worth of "shots" is chosen anew, and, if all candidates have samples, everything that
         left-out samples choose but the preprocessing; at most 256 samples per class refine centers.
-        New classes join the candidates. Changes by `adapt` are forgotten.
+        New classes join the candidates. Labels may be inner nodes of a tree, as in `fit`. Changes
+        by `adapt` are forgotten.
 
         Parameters
         ----------
@@ -349,6 +370,10 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         if is_new or (knows_little and len(_list_labels(y, X)) > 1):
             return self.fit(X, y, sample_weight)  # also learns where samples lie
         state = self.state_
+        inner = find_inner(state.tree, X, y)
+        if inner is not None:
+            self._settle(learn_shared(self, inner, sample_weight))
+            return self
         by_shots, steps = state.settings.worth_by_shots, state.fitted_steps
         refines = state.choice.refinement is not None
         sums, source = read_more(self, X, y, sample_weight, steps, in_memory=by_shots)
@@ -502,11 +527,14 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         return semantics + xp.astype(place_like(b, X), X.dtype)
 
     def _copy_knowing(self, prototypes: Prototypes) -> Self:
-        state = self.state_.add_classes(prototypes)
+        state = self.state_.add_classes(prototypes.at_leaves())
         known: Any = state.regression
-        check_semantics(known.prototypes, self.state_.evidence.anchors, prototypes.labels)
+        every = known.prototypes
+        check_semantics(every, self.state_.evidence.anchors, prototypes.labels)
+        if state.tree is not None:
+            every = every.with_parents(state.tree.restrict(every.labels))
         candidates = _as_parameter(state.targets)
-        return self._copy_with(state, prototypes=known.prototypes, candidates=candidates)
+        return self._copy_with(state, prototypes=every, candidates=candidates)
 
     def _copy_choosing(self, candidates: Any) -> Self:
         state = replace(self.state_, targets=freeze_candidates(candidates))

@@ -17,8 +17,15 @@ from ..config import rows_per_block
 from ..persistence.checks import require_labels, require_number, require_shape, require_that
 from ..prototypes import Prototypes
 from ..streaming.priorities import row_priorities
-from .posterior import placed_scale, posterior_centers, ridge_inverse, slope
+from .posterior import (
+    own_shares,
+    placed_scale,
+    posterior_centers,
+    ridge_inverse,
+    slope,
+)
 from .ridges import ExactRidge, LandmarkRidge, Ridge
+from .tree_part import TreePart
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +130,10 @@ class Evidence:
         counts = place_like(self.counts[self.is_anchor], self.sums)
         return self.take_anchors(self.sums) / counts[:, None]
 
+    def own_shares(self) -> np.ndarray:
+        """Return the shares of the means of anchors in their own priors (`own_shares`)."""
+        return own_shares(self.anchor_means(), self.counts[self.is_anchor])
+
     def variance(self, rows: np.ndarray) -> float:
         """Return the variance of samples within some classes, NaN if none has two samples."""
         n, xp = self.counts[rows], namespace(self.sums)
@@ -146,7 +157,7 @@ class Regression:
     `transformer`, which may be None, and `kernel` are learned from the prototypes given to `fit`,
     whose labels are `known`; `prototypes` also has those of classes that came later. If
     `n_components` are fewer than nine tenths of the anchors, that many of them are landmarks, drawn
-    with the seed.
+    with the seed. A `tree_part` is added to the kernel of classes whose labels are known.
     """
 
     prototypes: Prototypes
@@ -156,6 +167,7 @@ class Regression:
     ridge: float
     n_components: int | None = None
     seed: int = 0
+    tree_part: TreePart | None = None
 
     def __zonkey_validate__(self) -> None:
         require_labels("regression/known", self.known)
@@ -170,21 +182,31 @@ class Regression:
     def compare(self, labels: np.ndarray, like: Array) -> Array:
         """Return the kernel between the prototypes of some classes."""
         Y = self.transform(self.prototypes.matrix[self.prototypes.positions(labels)], like)
-        return self.kernel.compare(Y, Y, np.searchsorted(self.known, labels))
+        K = self.kernel.compare(Y, Y, np.searchsorted(self.known, labels))
+        return self._add_tree(K, labels, labels)
 
     def solve(self, evidence: Evidence) -> Ridge:
         """Return the regression that is learned from the anchors."""
         Y, columns = self._anchors(evidence)
         counts = evidence.counts[evidence.is_anchor]
-        K = self.kernel.compare(Y, *self._basis(evidence))
         landmarks = self._landmarks(evidence)
+        K = self.kernel.compare(Y, *self._basis(evidence))
+        K = self._add_tree(K, evidence.anchors, self._basis_labels(evidence))
         if landmarks is None:
             return ExactRidge(ridge_inverse(K, counts, self.ridge))
         unit = self.kernel.mean_of_own(Y, columns) or 1.0
+        if self.tree_part is not None:
+            unit += self.tree_part.mean_of_own(evidence.anchors)
         return LandmarkRidge.from_kernel(K, landmarks, counts, self.ridge, unit)
 
-    def predict(self, Y: np.ndarray, evidence: Evidence, ridge: Ridge | None = None) -> Array:
-        """Return f(y) for each row of Y.
+    def predict(
+        self,
+        Y: np.ndarray,
+        evidence: Evidence,
+        ridge: Ridge | None = None,
+        labels: np.ndarray | None = None,
+    ) -> Array:
+        """Return f(y) for each row of Y, of classes with these labels.
 
         If the anchors are of another domain, all f(y) have the root mean square length of the
         means: how far a prediction is from the origin depends on how certain it is, not on where
@@ -193,16 +215,25 @@ class Regression:
         ridge = self.solve(evidence) if ridge is None else ridge
         M = evidence.anchor_means()
         C, basis = ridge.coefficients(M), self._basis(evidence)
+        others, parts = self._basis_labels(evidence), []
         size = rows_per_block(8 * C.shape[0])
-        blocks = (Y[start : start + size] for start in range(0, max(1, len(Y)), size))
-        parts = [self.kernel.compare(self.transform(y, M), *basis) @ C for y in blocks]
+        for start in range(0, max(1, len(Y)), size):
+            rows = slice(start, start + size)
+            K = self.kernel.compare(self.transform(Y[rows], M), *basis)
+            parts.append(self._add_tree(K, None if labels is None else labels[rows], others) @ C)
         f = parts[0] if len(parts) == 1 else namespace(M).concat(parts)
         return f * _lengthen(f, M) if evidence.is_transferred else f
 
-    def weights(self, Y: np.ndarray, evidence: Evidence, ridge: Ridge) -> Array:
+    def weights(
+        self,
+        Y: np.ndarray,
+        evidence: Evidence,
+        ridge: Ridge,
+        labels: np.ndarray | None = None,
+    ) -> Array:
         """Return the weights of the means of the anchors in f(y)."""
         k = self.kernel.compare(self.transform(Y, evidence.sums), *self._basis(evidence))
-        weights = ridge.weights(k)
+        weights = ridge.weights(self._add_tree(k, labels, self._basis_labels(evidence)))
         if not evidence.is_transferred:
             return weights
         M = evidence.anchor_means()
@@ -217,10 +248,15 @@ class Regression:
         rest = evidence.is_described & ~evidence.is_anchor
         means = evidence.anchor_means()
         # Foreign classes are never candidates, so their priors are not computed.
-        parts = [xp.zeros_like(means) if evidence.is_transferred else ridge.left_out(means)]
+        parts = [xp.zeros_like(means)]
+        if not evidence.is_transferred:
+            reach = ridge.left_out(xp.ones_like(means[:, :1]))
+            own = place_like(evidence.own_shares(), means)[:, None] * means
+            parts = [ridge.left_out(means) + reach * own]
         if rest.any():
-            Y = self.prototypes.subset(evidence.labels[rest]).matrix
-            parts.append(self.predict(Y, evidence, ridge))
+            labels = evidence.labels[rest]
+            Y = self.prototypes.subset(labels).matrix
+            parts.append(self.predict(Y, evidence, ridge, labels))
         parts.append(xp.zeros_like(evidence.sums[:1, :]))
         order = np.concatenate([np.flatnonzero(evidence.is_anchor), np.flatnonzero(rest)])
         places = np.full(len(evidence.labels), len(order))
@@ -254,6 +290,16 @@ class Regression:
         rows = self.prototypes.matrix[self.prototypes.positions(anchors)]
         order = np.argsort(to_numpy(row_priorities(rows, self.seed)), kind="stable")
         return np.sort(order[: self.n_components])
+
+    def _add_tree(self, K: Array, own: np.ndarray | None, others: np.ndarray) -> Array:
+        """Return the kernel between classes with the part of the tree, if labels are known."""
+        if self.tree_part is None or own is None:
+            return K
+        return K + place_like(self.tree_part.compare(own, others), K)
+
+    def _basis_labels(self, evidence: Evidence) -> np.ndarray:
+        landmarks = self._landmarks(evidence)
+        return evidence.anchors if landmarks is None else evidence.anchors[landmarks]
 
     def _basis(self, evidence: Evidence) -> tuple[Array, np.ndarray]:
         """Return coordinates and places of the landmarks, or of all anchors."""

@@ -79,6 +79,8 @@ class FittedMixin(ScoresMixin):
         found["temperature"] = self.temperature_
         if state.regression is None:
             del found["worth"]
+        if state.tree is None:
+            found.pop("tree_weight", None)
         return found if adapted is None else {**found, **adapted.chosen}
 
     @property

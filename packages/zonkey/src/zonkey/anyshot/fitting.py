@@ -17,8 +17,9 @@ from ..parameters import check_parameters, is_auto
 from ..preprocessing import FeatureNormalizer
 from ..prototypes import Prototypes
 from ..streaming.reduce import Pass
+from ..tree import Tree
 from .adapting import Reserve
-from .choice import Choice, learn_kernel, steps_of
+from .choice import Choice, find_tree_part, learn_kernel, steps_of
 from .choosing import POWERS, Choosing
 from .evidence import Evidence, Regression
 from .held_out import FEWEST_CLASSES, TrainingData
@@ -28,7 +29,15 @@ from .shot_folds import Names
 from .shots import ShotChoosing, choose_for_names, select_classes
 from .sources import FitSource, open_source
 from .spaces import find_shift, place_among, require_joint
-from .state import BY_SHOTS, USUAL_WORTH, AnyShotState, FitSettings, add_sums, choose_candidates
+from .state import (
+    BY_SHOTS,
+    USUAL_WORTH,
+    AnyShotState,
+    FitSettings,
+    add_sums,
+    choose_candidates,
+    refuse_inner,
+)
 from .survey import KeptSamples
 
 _MANY_ANCHORS = 16_000
@@ -41,22 +50,26 @@ _NO_PROTOTYPES = {
     "kernel": "linear",
     "gamma": 1.0,
     "ridge": 1.0,
+    "tree_weight": 0.0,
     "worth": 0.0,
 }
 _CHOSEN = ("preprocessing", "prototype_transformer", "kernel", "gamma", "ridge", "worth")
+_OF_TREES = "tree_weight"
 
 
 def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -> AnyShotState:
     """Fit the parameters of a model to labeled samples; return its state."""
     _check_all_parameters(model)
     seed = check_random_state(model.random_state).randint(2**31 - 1)
-    given = None if model.prototypes is None else Prototypes.coerce(model.prototypes)
+    given, tree = read_given(model)
     _check_kernel(model, given)
     choose_labels(model.candidates, _ANY_LABELS, as_labels, 0)  # a name, or labels
     checked = _check_validation(model, validation, given)
     powers = POWERS if is_auto(model.preprocessing) else ()
     source = open_source(model, X, y, sample_weight, seed, powers)
-    given = _match_labels(given, source.used)
+    matched = _match_labels(given, source.used)
+    given, tree = matched, tree if matched is given else None  # numbers have no tree
+    refuse_inner(tree, source.used)
     candidates = _check_candidates(model, given, source.used)
     priors = read_priors(model.priors, candidates)
     class_weight = read_class_weight(model.class_weight, np.union1d(candidates, source.used))
@@ -71,8 +84,8 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     by_hm = competes and not (model.transfer or is_complete)
     if given is not None and others is None and not is_complete:
         _warn_of_few(model, np.intersect1d(given.labels, source.used))
-    choice, steps = _choose_parameters(model, source, given, others, seed, shift, by_hm=by_hm)
-    regression = _learn_map(model, given, steps, seed)
+    choice, steps = _choose_parameters(model, source, given, others, seed, shift, tree, by_hm=by_hm)
+    regression = _learn_map(model, given, steps, seed, tree)
     if is_complete:
         choice, steps = _choose_by_shots(
             model, source, regression, choice, shift, seed, class_weight
@@ -93,7 +106,7 @@ def fit_state(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any) -
     state = replace(state, reserve=_reserve_samples(model, state, source, others))
     if is_auto(model.seen_penalty):
         state = replace(state, choice=_penalize_in_full(choice, state.evidence))
-    state = state.learn()
+    state = state.learn().join_tree(tree)
     if is_complete:
         state = state.refine(_prepared_samples(state, source))
     source.close()
@@ -145,7 +158,7 @@ def fit_names(model: Any, X: Any) -> AnyShotState:
     """
     _check_all_parameters(model)
     seed = check_random_state(model.random_state).randint(2**31 - 1)
-    given = None if model.prototypes is None else Prototypes.coerce(model.prototypes)
+    given, tree = read_given(model)
     require_joint(given, None)
     assert given is not None
     Y = given.matrix.astype(np.float64)
@@ -168,12 +181,13 @@ def fit_names(model: Any, X: Any) -> AnyShotState:
         "kernel": choice.point.kernel,
         "gamma": choice.point.gamma,
         "ridge": choice.point.ridge,
+        "tree_weight": 0.0,
     }
     steps |= {name: value for name, value in fixed.items() if name in steps}
     like = namespace(X).astype(X[:1, :], namespace(X).float64)
     state = AnyShotState(
         evidence=Evidence.make_empty(given.labels, like=like),
-        regression=_learn_map(model, given, steps, seed),
+        regression=_learn_map(model, given, steps, seed, tree),
         choice=choice,
         steps=steps,
         preprocessing=preprocessing,
@@ -181,7 +195,18 @@ def fit_names(model: Any, X: Any) -> AnyShotState:
         settings=_freeze_settings(model, seed, read_class_weight(model.class_weight, given.labels)),
         shift=shift,
     )
-    return replace(state, priors=read_priors(model.priors, state.find_candidates())).learn()
+    state = replace(state, priors=read_priors(model.priors, state.find_candidates()))
+    return state.learn().join_tree(tree)
+
+
+def read_given(model: Any) -> tuple[Prototypes | None, Tree | None]:
+    """Return the prototypes of the classes without children, and the tree of all."""
+    if model.prototypes is None:
+        return None, None
+    given = Prototypes.coerce(model.prototypes)
+    if given.tree is None:
+        return given, None
+    return given.at_leaves().with_parents(None), given.tree
 
 
 def _check_all_parameters(model: Any) -> None:
@@ -303,6 +328,7 @@ def _choose_parameters(
     others: KeptSamples | None,
     seed: int,
     shift: np.ndarray | None,
+    tree: Tree | None,
     *,
     by_hm: bool,
 ) -> tuple[Choice, dict[str, Any]]:
@@ -315,7 +341,8 @@ def _choose_parameters(
         fixed |= {"prototype_transformer": None, "gamma": 1.0}
     if not is_auto(model.seen_penalty):
         fixed["seen_penalty"] = float(model.seen_penalty)
-    needed = {*_CHOSEN} - {*fixed} or is_auto(model.seen_penalty) or is_auto(model.temperature)
+    wanted = {*_CHOSEN} if tree is None else {*_CHOSEN, _OF_TREES}
+    needed = wanted - {*fixed} or is_auto(model.seen_penalty) or is_auto(model.temperature)
     start = Choosing.start(fixed, joint=shift is not None)
     choice = Choice(start, fixed.get("worth", 0.0))
     if needed:
@@ -333,6 +360,7 @@ def _choose_parameters(
             by_hm=by_hm,
             n_shots=model.n_shots,
             seed=seed,
+            tree=None if tree is None else (tree, given.labels),
         ).run()
     if not is_auto(model.seen_penalty):
         choice = replace(choice, penalty=float(model.seen_penalty))
@@ -344,18 +372,21 @@ def _fixed_parameters(model: Any) -> dict[str, Any]:
     fixed = {name: getattr(model, name) for name in _CHOSEN if not is_auto(getattr(model, name))}
     if model.worth == BY_SHOTS:
         fixed["worth"] = USUAL_WORTH
+    if not is_auto(model.tree_weight):
+        fixed[_OF_TREES] = float(model.tree_weight)
     return fixed
 
 
 def _learn_map(
-    model: Any, given: Prototypes | None, steps: dict[str, Any], seed: int
+    model: Any, given: Prototypes | None, steps: dict[str, Any], seed: int, tree: Tree | None
 ) -> Regression | None:
     """Return the map of prototypes, learned from all that were given."""
     if given is None:
         return None
-    _, transformer, kernel = learn_kernel(given.matrix.astype(np.float64), steps)
+    Y, transformer, kernel = learn_kernel(given.matrix.astype(np.float64), steps)
     ridge, n_components = float(steps["ridge"]), model.n_components
-    return Regression(given, given.labels, transformer, kernel, ridge, n_components, seed)
+    part = find_tree_part(tree, steps["tree_weight"], kernel, Y)
+    return Regression(given, given.labels, transformer, kernel, ridge, n_components, seed, part)
 
 
 def _gather_evidence(
@@ -382,7 +413,7 @@ def _reserve_samples(
         return Reserve.from_kept(source.kept, state.prepare, source.labels, refines=refines)
     known = state.regression.prototypes
     rows, places = np.unique(others.codes, return_inverse=True)
-    priors = state.predict_priors(known.matrix[rows])
+    priors = state.predict_priors(known.matrix[rows], labels=known.labels[rows])
     few = replace(others, codes=places)
     return Reserve.from_kept(few, state.prepare, known.labels[rows], priors)
 

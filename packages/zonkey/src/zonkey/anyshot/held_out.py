@@ -18,7 +18,7 @@ from ..arrays import Array, namespace, place_like, sums_by_code, take_rows, to_n
 from ..hold_out import every_nth
 from ..streaming.bottom_k import ranks_within
 from ..threads import multiply
-from .posterior import placed_scale
+from .posterior import middle_of_rest, own_shares, placed_scale
 from .preparing import Preparing
 from .survey import KeptSamples
 
@@ -180,14 +180,37 @@ class View:
 
     def predict(self, weights: Array, fold: Fold, classes: np.ndarray) -> Array:
         """Return the priors of some classes, given the weights of the class means."""
-        xp, means = namespace(weights), self.means
-        weights = xp.astype(weights, means.dtype)
+        xp = namespace(weights)
+        missed, scale = self._miss(fold)
+        weights = xp.astype(weights, missed.dtype)
+        middle = middle_of_rest(missed, self.counts, self._held(fold))
+        found = weights @ missed + (1 - xp.sum(weights, axis=1))[:, None] * middle[None, :]
+        return found if self.placed is None else found + scale * take_rows(self.placed, classes)
+
+    def predict_left_out(self, weights: Array, fold: Fold) -> Array:
+        """Return the prior of each class that is learned from, given weights of the others."""
+        xp = namespace(weights)
+        missed, scale = self._miss(fold)
+        weights, held = xp.astype(weights, missed.dtype), self._held(fold)
+        reach = xp.sum(weights, axis=1)[:, None]
+        middle = middle_of_rest(missed, self.counts, held)[None, :]
+        shares = place_like(own_shares(missed, self.counts, held), missed)
+        own = xp.astype(shares, missed.dtype)[:, None] * (missed - middle)
+        found = weights @ missed + reach * own + (1 - reach) * middle
+        return found if self.placed is None else found + scale * self.placed[: found.shape[0], :]
+
+    def _held(self, fold: Fold) -> np.ndarray:
+        """Return the classes that a fold holds out of those that are learned from."""
+        return fold.held[fold.held < len(self.counts)]
+
+    def _miss(self, fold: Fold) -> tuple[Array, float]:
+        """Return what placed prototypes miss of class means, and their scale."""
         if self.placed is None:
-            return weights @ means
-        of_train = self.placed[: means.shape[0], :]
-        scale = placed_scale(means, of_train, np.isin(np.arange(means.shape[0]), fold.held))
-        own = scale * take_rows(self.placed, classes)
-        return own + weights @ (means - scale * of_train)
+            return self.means, 0.0
+        of_train = self.placed[: self.means.shape[0], :]
+        is_out = np.isin(np.arange(self.means.shape[0]), fold.held)
+        scale = placed_scale(self.means, of_train, is_out)
+        return self.means - scale * of_train, scale
 
     def mean_variance(self, classes: np.ndarray) -> float:
         """Return the mean variance within some classes, or within all if theirs is unknown."""

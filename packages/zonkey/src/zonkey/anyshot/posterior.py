@@ -40,6 +40,7 @@ from ..threads import multiply
 _NOISE_OF_MEANS = 8.0
 _LARGEST_WORTH = 1e6  # of a prior without measurable error
 _LEAST_WORTH = 1e-6
+_NEAR = 0.1  # the origin: squared length of the mean, relative to that of class means
 _MANY = 1500  # classes, from which on one inverse is taken instead of a decomposition
 _SAFE_RIDGE = 1e-3  # below it, rounding may make the kernel indefinite
 _TEMPERATURES = tuple(2.0**i for i in range(-6, 3))
@@ -132,6 +133,44 @@ def left_out_weights(G: Array) -> Array:
 def left_out_means(G: Array, M: Array) -> Array:
     """Return `left_out_weights(G) @ M`, without another matrix of the size of G."""
     return M - (G @ M) / _own_entries(G)[:, None]
+
+
+# What is predicted from some classes moves along with the mean of their samples. Centered samples
+# have a mean of zero only if all classes count. The mean of the others, seen from there, lies on
+# the other side of those that are left out. Among few classes, these would seem to be opposite to
+# their own samples.
+
+
+def middle_of_rest(M: Array, counts: np.ndarray, held: np.ndarray) -> Array:
+    """Return the mean sample of the classes that are not held out, relative to that of all.
+
+    Zero for samples that are not centered, whose origin does not depend on them.
+    """
+    n = np.asarray(counts, np.float64)
+    rest = n.copy()
+    rest[held] = 0.0
+    gaps = _is_centered(M, n) * (rest / (rest.sum() or 1.0) - n / n.sum())
+    return namespace(M).astype(place_like(gaps, M), M.dtype) @ M
+
+
+def own_shares(M: Array, counts: np.ndarray, held: np.ndarray | None = None) -> np.ndarray:
+    """Return the shares of class means M in their own prediction, each from the others.
+
+    Without a class, the mean of the rest is at -n_i m_i / (N - n_i). So n_i / (N - n_i) times m_i
+    is added to the prediction, times its reach: the sum of the weights of the others. Zero for
+    samples that are not centered.
+    """
+    n = np.asarray(counts, np.float64)
+    total = n.sum() - (0.0 if held is None else n[held].sum())
+    return _is_centered(M, n) * n / np.where(total > n, total - n, np.inf)
+
+
+def _is_centered(M: Array, n: np.ndarray) -> bool:
+    """Return whether the mean of all samples, whose class means are M, is near the origin."""
+    xp = namespace(M)
+    shares = xp.astype(place_like(n / (n.sum() or 1.0), M), M.dtype)
+    middle = shares @ M
+    return float(middle @ middle) <= _NEAR * float(shares @ xp.sum(M * M, axis=1))
 
 
 def _own_entries(G: Array) -> Array:

@@ -14,6 +14,7 @@ from .posterior import (
     KernelRidge,
     even_lengths,
     left_out_means,
+    own_shares,
     placed_scale,
     posterior_centers,
     pull_uneven,
@@ -171,6 +172,10 @@ class Names:
         if G is None:
             return own
         missed = take_rows(M - own, np.flatnonzero(self.is_described))
-        found = left_out_means(place_like(G, M), missed)
+        G = place_like(G, M)
+        found = left_out_means(G, missed)
+        shares = place_like(own_shares(missed, self.counts[self.is_described]), M)
+        reach = left_out_means(G, xp.ones_like(missed[:, :1]))
+        found = found + reach * shares[:, None] * missed
         trust = slope(missed, found) if judges else 1.0
         return own + spread_rows(trust * found, self.is_described)

@@ -15,13 +15,14 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from ..arrays import Array, namespace, place_like, sums_by_code, take_rows
 from ..hold_out import rank_distinct
 from .choice import JOINT_START, Choice, Temperatures
 from .choosing import POWERS
 from .left_out import LeftOut
-from .outcomes import likely_temperature
+from .outcomes import likely_temperature, round_digits
 from .preparing import Preparing
 from .refining import (
     Refinement,
@@ -42,7 +43,8 @@ STRENGTHS = (1e-2, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
 # Usual values and how many doublings from them are as common as a standard deviation.
 _NAMES_ALONE_SPREAD = 0.25  # of temperatures
 _SHRINKAGE, _SHRINKAGE_SPREAD = 16.0, 3.0
-_JOINT_WORTH, _OTHER_WORTH, _WORTH_SPREAD = 16.0, 1.0, 1.5
+_JOINT_WORTH, _OTHER_WORTH = 16.0, 1.0
+_WORTH_SPREAD, _JOINT_SPREAD = 1.5, 0.75
 _STRENGTH_SPREAD = 4.0  # from the strongest pull
 _COST_OF_POWER = 1.0  # for the power that the samples do not suggest, in log-likelihood
 # With one sample per class: share of the variance between classes over how far their means lie
@@ -131,15 +133,23 @@ class ShotChoosing:
         """Choose the way to compare samples and the worth of names, then the refinement."""
         if not self.n_out:
             return self._choose_without_folds()
-        best, chosen = (np.inf, 0.0), (self._ways()[0], 0.0)
+        found = {}
         for way, worth in product(self._ways(), self._worths()):
-            surprise, scale = self.judge(self._learn(way), worth)
-            surprise += self._surprise_of(way, worth)
-            if surprise < best[0]:
-                best, chosen = (surprise, scale), (way, worth)
-        way, worth = chosen
-        refinement, left_out = self._choose_strength(self._learn(way), worth, best[1])
-        return self._decide(way, worth, refinement, left_out)
+            surprise, _ = self.judge(self._learn(way), worth)
+            found[way, worth] = surprise + self._surprise_of(way, worth)
+        way, worth = min(found, key=lambda key: found[key])
+        worths = np.array([each for each in self._worths() if each > 0])
+        if worth > 0 and len(worths) > 1:
+            worth = self._average(worths, np.array([found[way, each] for each in worths]))
+        folds = self._learn(way)
+        scale = self.judge(folds, worth)[1]
+        return self._decide(way, worth, *self._choose_strength(folds, worth, scale))
+
+    def _average(self, values: np.ndarray, surprises: np.ndarray) -> float:
+        """Return the mean doubling of values under their posterior: few samples favor several."""
+        shares = softmax(-self.n_out * surprises)
+        # Two decimals: the others are rounding errors of float32, not information.
+        return round_digits(2 ** round(float(shares @ np.log2(values)), 2))
 
     def _choose_without_folds(self) -> Choice:
         """Choose with one sample per class, where the usual values decide.
@@ -227,7 +237,8 @@ class ShotChoosing:
         if len(self._worths()) > 1:
             share = float(np.mean(self.names.is_described)) if joint else 0.0
             usual = _OTHER_WORTH * (_JOINT_WORTH / _OTHER_WORTH) ** share
-            cost += _count_doublings(max(worth, WORTHS[1] / 2), usual, _WORTH_SPREAD)
+            spread = _WORTH_SPREAD + share * (_JOINT_SPREAD - _WORTH_SPREAD)
+            cost += _count_doublings(max(worth, WORTHS[1] / 2), usual, spread)
         return cost / self.n_out
 
     # How likely left-out samples are.

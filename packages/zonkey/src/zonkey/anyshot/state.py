@@ -17,6 +17,7 @@ from ..parameters import is_auto
 from ..persistence.checks import require_finite, require_number, require_shape, require_that
 from ..prototypes import Prototypes
 from ..streaming.reduce import ClassSums
+from ..tree import Tree
 from .adapting import Adapted, Adapting, Reserve
 from .choice import Choice
 from .evidence import (
@@ -85,11 +86,13 @@ class AnyShotState:
     refined: Refined | None = None
     precision: PrecisionThreshold | None = None  # wanted of accepted answers
     priors: ClassValues | None = None  # shares of classes relative to even ones; None: not given
+    tree: Tree | None = None  # in which known classes are leaves
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
         """Fill in what older files do not have."""
-        return {"shift": None, "refined": None, "priors": None, "precision": None, **parts}
+        names = ("shift", "refined", "priors", "precision", "tree")
+        return {**dict.fromkeys(names), **parts}
 
     @classmethod
     def from_schema_1(cls, found: dict[str, Any], worth: Any) -> Self:
@@ -165,6 +168,24 @@ class AnyShotState:
         placed = self.place_prototypes()
         return class_priors(self.evidence, self.regression, placed, judge=self._judges)
 
+    def weigh_left_out(self, ridge: Ridge, label: Any) -> np.ndarray:
+        """Return the weights of the means of anchors in the prior of one of them."""
+        i = int(np.flatnonzero(self.evidence.anchors == label)[0])
+        weights = to_numpy(ridge.weigh_left_out(i)).copy()
+        weights[i] = weights.sum() * self._missed().own_shares()[i]
+        return self.trust * weights
+
+    def find_own_part(self, label: Any) -> np.ndarray:
+        """Return what an anchor adds to its prior, for a reach of 1 (`own_shares`)."""
+        rest = self._missed()
+        i = int(np.flatnonzero(rest.anchors == label)[0])
+        return rest.own_shares()[i] * to_numpy(rest.anchor_means())[i]
+
+    def _missed(self) -> Evidence:
+        """Return evidence of what the regression learns: what placed prototypes miss."""
+        placed = self.place_prototypes()
+        return self.evidence if placed is None else placed.subtract_from(self.evidence)
+
     def place_prototypes(self) -> Placed | None:
         """Return the prototypes of all classes among the samples; None in separate spaces."""
         if self.shift is None or self.regression is None:
@@ -179,20 +200,26 @@ class AnyShotState:
         return self.prepare(place_like(np.asarray(Y, np.float64) + self.shift, self.evidence.sums))
 
     def predict_priors(
-        self, Y: np.ndarray, ridge: Ridge | None = None, trust: float = 1.0
+        self,
+        Y: np.ndarray,
+        ridge: Ridge | None = None,
+        trust: float = 1.0,
+        labels: np.ndarray | None = None,
     ) -> Array:
         """Return the prior of a class without samples for each prototype, a row of Y.
 
-        What the regression predicts is multiplied by `trust`.
+        What the regression predicts is multiplied by `trust`. Labels tell where in the tree the
+        classes are.
         """
         regression, evidence, placed = self.regression, self.evidence, self.place_prototypes()
         assert regression is not None
         if placed is None:
-            return trust * regression.predict(Y, evidence, ridge)
+            return trust * regression.predict(Y, evidence, ridge, labels)
         own = placed.scale * self.place(Y)
         if not evidence.is_anchor.any():
             return own
-        return own + trust * regression.predict(Y, placed.subtract_from(evidence), ridge)
+        rest = placed.subtract_from(evidence)
+        return own + trust * regression.predict(Y, rest, ridge, labels)
 
     @property
     def fitted_steps(self) -> tuple[Any, ...]:
@@ -221,7 +248,8 @@ class AnyShotState:
         described = self.evidence.known(self.evidence.is_described)
         if self.regression is None or not described.size:
             return None
-        return self.regression.prototypes.subset(described)
+        known = self.regression.prototypes.subset(described)
+        return known if self.tree is None else known.with_parents(self.tree.restrict(described))
 
     def find_candidates(self) -> np.ndarray:
         """Return the labels of the candidates."""
@@ -240,6 +268,7 @@ class AnyShotState:
             candidates=self.targets,
             temperature=self._temperature_of(np.searchsorted(self.evidence.labels, labels)),
             transform=None if self.preprocessing is None else self.prepare,
+            tree=None if self.tree is None else self.tree.restrict(labels),
         )
 
     def compare(self, labels: np.ndarray) -> tuple[Array, Array, Array]:
@@ -347,6 +376,7 @@ class AnyShotState:
         """Return the state after further samples; those of `shots` choose the worth."""
         evidence = self.evidence
         require_same_kind(labels=sums.labels, known=evidence.labels)
+        refuse_inner(self.tree, sums.labels)
         hidden = np.intersect1d(sums.labels, evidence.labels[evidence.is_hidden])
         if hidden.size:
             raise ValueError(
@@ -443,14 +473,34 @@ class AnyShotState:
                 "Fit again with its prototype."
             )
         assert self.regression is not None
-        extended = self.regression.prototypes.extended(prototypes)
+        extended = self.regression.prototypes.extended(prototypes.with_parents(None))
         targets = self.targets
-        return replace(
+        trees = [tree for tree in (self.tree, prototypes.tree) if tree is not None]
+        tree = trees[0].extend(trees[-1]) if trees else None
+        part = self.regression.tree_part
+        if part is not None and tree is not None:
+            part = replace(part, tree=tree)
+        wider = replace(
             self,
             evidence=evidence.add_described(new),
-            regression=replace(self.regression, prototypes=extended),
+            regression=replace(self.regression, prototypes=extended, tree_part=part),
             targets=targets if isinstance(targets, str) else np.union1d(as_labels(targets), new),
-        ).learn()
+        ).join_tree(tree)
+        return wider.learn()
+
+    def join_tree(self, tree: Tree | None) -> Self:
+        """Return the state whose known classes are leaves of a tree."""
+        known = self.evidence.known()
+        if tree is not None:
+            require_same_kind(nodes=tree.nodes, known=known)
+            above = np.intersect1d(known, tree.inner)
+            if above.size:
+                raise ValueError(
+                    "Classes that a model knows must be leaves of the tree; "
+                    f"{format_labels(above)} has children. Fit again with this tree, or remove it "
+                    "with `without_classes` first."
+                )
+        return replace(self, tree=tree)
 
     def remove_classes(self, labels: Any) -> Self:
         """Return the state that no longer knows some classes."""
@@ -514,6 +564,16 @@ def add_sums(evidence: Evidence, sums: ClassSums) -> Evidence:
     kept = take_rows(totals, used)
     kept = place_like(kept, evidence.sums)
     return evidence.add(sums.labels[used], kept, sums.counts[used], sums.squares[used])
+
+
+def refuse_inner(tree: Tree | None, labels: np.ndarray) -> None:
+    """Refuse samples in chunks that are labeled at inner nodes."""
+    inner = labels[:0] if tree is None else np.intersect1d(labels, tree.inner)
+    if inner.size:
+        raise ValueError(
+            f"Samples of the inner node {format_labels(inner)} must be in memory, because they are "
+            "read several times; got chunks. Pass arrays, or labels of classes without children."
+        )
 
 
 def choose_candidates(targets: Any, known: np.ndarray, unseen: np.ndarray | None) -> np.ndarray:

@@ -15,6 +15,7 @@ from ..labels import format_labels
 from ..persistence.lock import lock_model
 from ..persistence.model import save
 from ..prototypes import Prototypes
+from ..tree import Tree
 from .inputs import check_classes, check_sources, find_spellings
 from .models import LoadedModel, ignore_missing_names, read_rows, require_labeled
 from .progress import Progress, ignore
@@ -72,7 +73,8 @@ def list_classes(model: str | Path) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        Label, kind ("seen" or "unseen") and whether it is a candidate, for each class.
+        Label, kind ("seen" or "unseen"), whether it is a candidate, and with a tree the nodes above
+        it, for each class.
     """
     check_sources(model=model)
     return LoadedModel.load(model).rows()
@@ -200,7 +202,7 @@ def _add_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) -
     read, _ = loaded.encoders.prototypes(path, label_column)
     known = loaded.last.prototypes_
     read = read if known is None else _order_columns(read, known, path.name)
-    given = Prototypes(loaded.convert_labels(read.labels), read.matrix, read.dimension_names)
+    given = _convert_labels(loaded, read.at_leaves())
     if known is not None and _are_scaled(loaded, known):
         given = given.normalized()
     old = np.array([]) if known is None else np.intersect1d(given.labels, known.labels)
@@ -218,6 +220,17 @@ def _add_prototypes(loaded: LoadedModel, path: Path, label_column: str | None) -
             f"{path.name} must have a new class; the model knows all {len(given)}. Add one."
         )
     return loaded.last.with_classes(given.subset(new))
+
+
+def _convert_labels(loaded: LoadedModel, read: Prototypes) -> Prototypes:
+    """Return prototypes of a file with labels of the type of the model's."""
+    labels, tree = loaded.convert_labels(read.labels), read.tree
+    if tree is not None:
+        pairs = tree.parents.items()
+        nodes = loaded.convert_labels(np.array([node for node, _ in pairs]))
+        named = dict(zip(tree.nodes.tolist(), nodes.tolist(), strict=True))
+        tree = Tree({named[node]: named.get(parent) for node, parent in pairs})
+    return Prototypes(labels, read.matrix, read.dimension_names, tree)
 
 
 def _order_columns(given: Prototypes, known: Prototypes, file: str) -> Prototypes:
@@ -240,7 +253,7 @@ def _order_columns(given: Prototypes, known: Prototypes, file: str) -> Prototype
             f"{file} must have the columns of the known prototypes only; it also has "
             f"{format_labels(np.array(extra), 3)}. Remove them."
         )
-    return Prototypes(given.labels, given.matrix[:, order], own)
+    return Prototypes(given.labels, given.matrix[:, order], own, given.tree)
 
 
 def _are_scaled(loaded: LoadedModel, known: Prototypes) -> bool:

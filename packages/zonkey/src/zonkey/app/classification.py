@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ from ..encoders.class_texts import class_texts, fold_name
 from ..errors import Problem
 from ..files.streams import Block
 from ..metrics import PrecisionThreshold
+from ..presets import imagenet_tree
 from .acceptance import Acceptance
 from .inputs import check_classes, check_sources, find_spellings
 from .naming import NamingTask
-from .prediction import OUTPUT_ENDINGS, answer_blocks, answer_names
+from .prediction import OUTPUT_ENDINGS, Answering
 from .progress import Progress, Step, ignore, watch_blocks
 from .sources import EncodedStream, Encoders
 from .targets import check_ending, check_target
@@ -104,6 +105,9 @@ def classify(
     reject_below: float | None = None,
     precision: float | None = None,
     held_out: str | Path | None = None,
+    level: int | None = None,
+    path: bool = False,
+    bins: str | Path | None = None,
     save: str | Path | None = None,
     on_error: str = "raise",
     cache: bool = True,
@@ -117,8 +121,9 @@ def classify(
     source : str or Path
         Pictures or texts.
     classes : str or Path, default=None
-        Names with commas between them, or a file of names and descriptions. By default those of
-        the shots, else, for pictures, the classes of ImageNet.
+        Names with commas between them, or a file of names and descriptions, whose column `parent`
+        makes a tree. By default those of the shots, else, for pictures, the classes of ImageNet,
+        with the tree of WordNet.
     shots : str or Path, default=None
         Labeled samples to learn from: pictures in one folder per class, or a table of texts.
     output : str, Path, binary file or None, default=None
@@ -143,12 +148,19 @@ def classify(
     novelty : bool, default=False
         Whether to write how unlike all classes each sample is.
     reject_below : float, default=None
-        Probability in [0, 1] below which the answer is "unknown".
+        Probability in [0, 1] below which the answer is "unknown", or in a tree of classes the
+        deepest node that reaches it.
     precision : float, default=None
         Instead of `reject_below`: wanted share of right answers among the accepted ones.
     held_out : str or Path, default=None
         Labeled samples that show the precision, as `shots` and none of them; by default those of
         the shots that were left out to choose parameters.
+    level : int, default=None
+        Level of the tree of classes to answer at; 1 is the top.
+    path : bool, default=False
+        Whether the path from the top of the tree to the answer is written too.
+    bins : str or Path, default=None
+        Table with the columns `class` and `bin`: the answer is the most probable bin.
     save : str or Path, default=None
         Model file to write.
     on_error : {"raise", "skip"}, default="raise"
@@ -167,7 +179,7 @@ def classify(
     """
     started = time.perf_counter()
     check_classes(source, classes, may_be_names=True)
-    check_sources(shots=shots)
+    check_sources(shots=shots, bins=bins)
     acceptance = Acceptance(reject_below, precision, held_out)
     inputs = source, shots, classes, held_out
     if isinstance(output, str | Path):
@@ -185,18 +197,22 @@ def classify(
     naming = NamingTask.open(source, shots, encoders, text_column, label_column, held_out)
     texts, joined = _texts_of(classes, naming.labeled)
     model = naming.make_model(texts, top, progress)
+    if texts is None and (level is not None or path):
+        model = model.with_tree(imagenet_tree())
+    answering = Answering(top, proba, novelty, level, path, bins).check(model)
     blocks = watch_blocks(naming.stream, "Classifying", progress)
     if adapt:
         model, blocks = _adapt_model(model, naming, progress)
     model = acceptance.limit_named(model, naming.held_out, progress)
-    names = answer_names(top, with_proba=proba, with_novelty=novelty)
+    if adapt and bins is not None:
+        answering = replace(answering, bins=bins).check(model)
     found = Classification(joined=joined, answers={} if output is None else None)
     found.precision = model.precision_
-    spelled = {fold_name(label): label for label in model.classes_.tolist()}
+    right = _right_answers(model, answering)
     with open_output(output, format, found.answers) as write:
-        for answers in answer_blocks(blocks, model, names, top, source):
+        for answers in answering.answer_blocks(blocks, model, source):
             write(answers)
-            _count(found, answers, answers.get(naming.label, ()), spelled)
+            _count(found, answers, answers.get(naming.label, ()), right)
     if save is not None:
         facts = dict(encoders.facts)
         facts |= {"shots": str(shots)} if shots else {}
@@ -209,16 +225,31 @@ def classify(
 
 
 def _count(
-    found: Classification, answers: Columns, labels: Iterable[Any], spelled: dict[str, str]
+    found: Classification, answers: Columns, labels: Iterable[Any], right: dict[str, set[str]]
 ) -> None:
     """Count the predictions of a block, and how many agree with a label."""
     predicted = answers["predicted"].tolist()
     found.counts.update(predicted)
     for label, answer in zip(labels, predicted, strict=False):
-        known = spelled.get(fold_name(label))
+        known = right.get(fold_name(label))
         if known is not None:
             found.labeled += 1
-            found.agreeing += known == answer
+            found.agreeing += answer in known
+
+
+def _right_answers(model: Any, answering: Answering) -> dict[str, set[str]]:
+    """Return the answers that agree with each label, by its name without spelling.
+
+    These are the class, the nodes above it, which are less deep answers, and its bins.
+    """
+    right: dict[str, set[str]] = {}
+    for label in model.classes_.tolist():
+        agreeing = {label} if model.tree_ is None else {*model.tree_.path(label)}
+        if answering.bins is not None:
+            agreeing = {name for name, own in answering.bins.bins.items() if label in own}
+        for name in (label, *agreeing):
+            right.setdefault(fold_name(name), {name}).update(agreeing if name == label else ())
+    return right
 
 
 def _texts_of(
@@ -231,8 +262,10 @@ def _texts_of(
     if classes is None and shots is None:
         return None, {}
     known: dict[str, list[str]] = {}
+    parents = None
     if classes is not None:
         found = class_texts(classes)
+        parents = found.parents
         known = dict(zip(found.labels.tolist(), found.texts, strict=True))
     joined: dict[str, str] = {}
     if shots is not None and shots.items.labels is not None:
@@ -248,7 +281,7 @@ def _texts_of(
         remedy = "Add what else there may be."
         rule = "must name at least two classes"
         raise Problem("`classes`", rule, f"got {name}", remedy, option="classes")
-    return class_texts(known), joined
+    return replace(class_texts(known), parents=parents), joined
 
 
 def _adapt_model(model: Any, naming: NamingTask, progress: Progress) -> tuple[Any, Iterator[Block]]:

@@ -216,6 +216,10 @@ def _embed_classes(
     prototypes, spec = encoder.prototypes(texts), encoder.spec_
     is_npz = ending == ".npz"
     columns: Columns = {"labels" if is_npz else "label": prototypes.labels}
+    if prototypes.tree is not None:
+        parents = prototypes.tree.parents
+        above = np.array([parents[label] or "" for label in prototypes.labels.tolist()])
+        columns["parents" if is_npz else "parent"] = above
     columns |= vector_columns(prototypes.matrix, ending, "prototypes", "d")
     if is_npz:
         columns["encoder"] = np.array(json.dumps(spec))

@@ -11,9 +11,10 @@ import numpy as np
 from ..errors import Problem
 from ..evaluation import evaluate as evaluate_samples
 from ..evaluation.result import Evaluation
+from ..inference.scorer import unwrap
 from .acceptance import Acceptance
 from .inputs import check_samples, check_sources
-from .models import LoadedModel, ignore_missing_names, read_rows, require_labeled
+from .models import LoadedModel, bin_model, ignore_missing_names, read_rows, require_labeled
 from .progress import Progress, Step, ignore
 from .targets import check_target
 
@@ -29,6 +30,7 @@ def evaluate(
     reject_below: float | None = None,
     precision: float | None = None,
     held_out: str | Path | None = None,
+    bins: str | Path | None = None,
     encoder: str | None = None,
     text_column: str | None = None,
     on_error: str = "raise",
@@ -66,6 +68,9 @@ def evaluate(
     held_out : str or Path, default=None
         Labeled samples that show the precision: neither of the source, nor learned from. By default
         those that `fit` has left out.
+    bins : str or Path, default=None
+        Table with the columns `class` and `bin`: an answer is right if its bin holds the class.
+        Samples of classes in no bin are left out.
     encoder : str, default=None
         Encoder of the samples, by default that of the model.
     text_column : str, default=None
@@ -91,7 +96,7 @@ def evaluate(
         All figures.
     """
     check_samples(model, source)
-    check_sources(training=training)
+    check_sources(training=training, bins=bins)
     acceptance = Acceptance(reject_below, precision, held_out)
     if html is not None:
         check_target("html", Path(html), model, source, training, labels, held_out)
@@ -101,6 +106,10 @@ def evaluate(
             "leave it out.",
             option=("training", "baselines"),
         )
+    for name, given in (("reject_below", reject_below), ("precision", precision)):
+        if bins is not None and given is not None:
+            both, rule = ("bins", name), "must be left out with `bins`"
+            raise Problem(f"`{name}`", rule, "got both", "Choose one.", option=both)
     loaded = LoadedModel.load(model, encoder=encoder, on_error=on_error, cache=cache)
     keys = {"label_column": label_column, "features_key": features_key}
     keys |= {"labels_key": labels_key, "text_column": text_column, "format": format}
@@ -114,6 +123,8 @@ def evaluate(
             "`split`. Pass the samples that the model was fitted on with `training`.",
             option=("baselines", "training"),
         )
+    if bins is not None:
+        loaded, X, y = _answer_in_bins(loaded, bins, X, y)
     progress(Step("Evaluating"))
     compared: dict[str, Any] = {"baselines": baselines, "training": train} if baselines else {}
     result = evaluate_samples(loaded.model, X, y, **compared)
@@ -121,6 +132,21 @@ def evaluate(
         progress(Step("Drawing the page"))
         result.to_html(html)
     return result
+
+
+def _answer_in_bins(
+    loaded: LoadedModel, bins: str | Path, X: np.ndarray, y: np.ndarray
+) -> tuple[LoadedModel, np.ndarray, np.ndarray]:
+    """Return a model that answers with bins, and the samples with theirs."""
+    binned = bin_model(loaded.last, bins).set_params(reject_below=None)
+    steps = unwrap(loaded.model)[0]
+    answers = binned.predict(X if steps is None else steps.transform(X))
+    own = binned.bins_of(y, answers)
+    inside = own != ""
+    if not inside.any():
+        rule, what = "must hold a class of the samples", f"{Path(bins).name} holds none"
+        raise Problem("`bins`", rule, what, "Add it.", option="bins")
+    return loaded.replace_last(binned), X[inside], own[inside]
 
 
 def _split_samples(

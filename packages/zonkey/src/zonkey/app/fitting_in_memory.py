@@ -180,7 +180,7 @@ def make_model(training: FitInput, preset: str, known: Any, parameters: dict[str
             what, remedy = f"{_name(training.source)} has none", "Pass `classes`."
             options = "preset", "classes"
             raise Problem(f"`preset` {preset}", "needs prototypes", what, remedy, option=options)
-        return PRESETS[preset](known, **parameters)
+        return PRESETS[preset](known.at_leaves(), **parameters)  # it knows no tree
     if not training.has_semantics:
         return AnyShotClassifier(**parameters)
     return say_space(recommended(known, **parameters), training.encoders.space)

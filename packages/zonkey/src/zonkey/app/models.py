@@ -14,9 +14,11 @@ import numpy as np
 
 from ..encoders.class_texts import split_names
 from ..errors import Problem
+from ..files.bins import read_bins
 from ..files.classes import Samples
 from ..files.formats import cells
-from ..inference.scorer import unwrap
+from ..inference.bins import BinClassifier
+from ..inference.scorer import Rejection, unwrap
 from ..labels import format_labels
 from ..persistence.model import load_for_features, model_info
 from .progress import Progress, watch_blocks
@@ -97,14 +99,14 @@ class LoadedModel:
         candidates = set(np.asarray(last.classes_).tolist())
         seen = set(np.asarray(getattr(last, "seen_classes_", last.classes_)).tolist())
         unseen = set(np.asarray(getattr(last, "unseen_classes_", [])).tolist())
-        return [
-            {
-                "label": label,
-                "kind": "seen" if label in seen else "unseen",
-                "candidate": label in candidates,
-            }
-            for label in sorted(seen | unseen | candidates)
-        ]
+        tree = getattr(getattr(last, "state_", None), "tree", None)
+        rows, nodes = [], set() if tree is None else {*tree.nodes.tolist()}
+        for label in sorted(seen | unseen | candidates):
+            kind, is_candidate = "seen" if label in seen else "unseen", label in candidates
+            rows.append({"label": label, "kind": kind, "candidate": is_candidate})
+            if tree is not None:
+                rows[-1]["above"] = [*tree.path(label)[:-1]] if label in nodes else []
+        return rows
 
     def require(self, method: str, purpose: str, option: str | tuple[str, ...] = ()) -> None:
         """Refuse a model that cannot do something."""
@@ -149,6 +151,21 @@ class LoadedModel:
                 "Labels must be numbers, as those of the model are; got "
                 f"{format_labels(labels, 3)}. Use the labels of the training."
             ) from None
+
+
+def bin_model(model: Any, bins: str | Path) -> BinClassifier:
+    """Return a classifier that answers with the bins of a file."""
+    if not hasattr(model, "predict_proba"):
+        what = f"{type(model).__name__} has none"
+        raise Problem("`bins`", "need probabilities", what, "Use another model.", option="bins")
+    known, read = np.asarray(model.classes_), read_bins(bins)
+    if known.dtype.kind != "U":  # labels of a file are text
+        named = {str(label): label for label in known.tolist()}
+        read = {name: [named.get(label, label) for label in own] for name, own in read.items()}
+    rejection = model.scorer_.rejection if hasattr(model, "scorer_") else Rejection(None, None)
+    found = BinClassifier(model, read, rejection.below, rejection.label)
+    _ = found.members_  # refuses unknown classes before samples are read
+    return found
 
 
 def kept_rows(model: Any) -> list[int]:

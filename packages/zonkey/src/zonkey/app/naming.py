@@ -147,7 +147,7 @@ def learn_shots(
     labels, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
     several = counts[inverse] > 1
     right, n_judged = [0, 0], 0
-    if several.any() and len(labels) == len(known):
+    if several.any() and len(labels) == len(known.at_leaves()):
         progress(Step("Choosing a model on left-out samples"))
         folds = _draw_folds(inverse, several)
         for fold in range(folds.max() + 1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,13 @@ import numpy as np
 
 from ..errors import Problem
 from ..files.streams import Block
-from ..inference.scorer import unwrap
+from ..inference.nodes import list_paths
+from ..inference.scorer import best_columns, unwrap
 from ..labels import check_count
 from ..metrics import PrecisionThreshold
 from .acceptance import Acceptance
-from .inputs import check_samples
-from .models import LoadedModel, ignore_missing_names
+from .inputs import check_samples, check_sources
+from .models import LoadedModel, bin_model, ignore_missing_names
 from .progress import Progress, ignore, watch_blocks
 from .targets import check_ending, check_target
 from .writing import Columns, Output, open_output, require_free
@@ -80,6 +81,9 @@ def predict(
     reject_below: float | None = None,
     precision: float | None = None,
     held_out: str | Path | None = None,
+    level: int | None = None,
+    path: bool = False,
+    bins: str | Path | None = None,
     encoder: str | None = None,
     text_column: str | None = None,
     on_error: str = "raise",
@@ -108,12 +112,19 @@ def predict(
     candidates : str or sequence of str, default=()
         Classes to choose from: "unseen", "all" or labels; by default those of the model.
     reject_below : float, default=None
-        Probability in [0, 1] below which the answer is "unknown"; by default that of the model.
+        Probability in [0, 1] below which the answer is "unknown", or in a tree of classes the
+        deepest node that reaches it; by default that of the model.
     precision : float, default=None
         Instead of `reject_below`: wanted share of right answers among the accepted ones.
     held_out : str or Path, default=None
         Labeled samples that show the precision, which were not in `fit`; by default those that
         `fit` has left out.
+    level : int, default=None
+        Level of the tree of classes to answer at; 1 is the top.
+    path : bool, default=False
+        Whether the path from the top of the tree to the answer is written too.
+    bins : str or Path, default=None
+        Table with the columns `class` and `bin`: the answer is the most probable bin.
     encoder : str, default=None
         Encoder of the samples, by default that of the model.
     text_column : str, default=None
@@ -143,20 +154,20 @@ def predict(
         check_ending("output", Path(output), OUTPUT_ENDINGS, " formats")
         check_target("output", Path(output), model, source, held_out)
     loaded = LoadedModel.load(model, encoder=encoder, on_error=on_error, cache=cache)
+    check_sources(bins=bins)
     keys: dict[str, Any] = {"features_key": features_key, "text_column": text_column}
     loaded = acceptance.limit(loaded.choose_from(candidates), progress, **keys)
-    require_top(top, len(loaded.last.classes_), "candidates")
     if proba:
         loaded.require("predict_proba", "`proba`", option="proba")
     if novelty:
         loaded.require("novelty", "`novelty`", option="novelty")
-    names = answer_names(top, with_proba=proba, with_novelty=novelty)
+    answering = Answering(top, proba, novelty, level, path, bins).check(loaded.last)
     stream = loaded.stream(source, format=format, **keys)
     kept: dict[str, list[Any]] | None = {} if output is None else None
-    n_rows, columns = 0, names
+    n_rows, columns = 0, answering.names
     with open_output(output, output_format or format, kept) as write:
         blocks = watch_blocks(stream, "Predicting", progress)
-        for answers in answer_blocks(blocks, loaded.model, names, top, source):
+        for answers in answering.answer_blocks(blocks, loaded.model, source):
             write(answers)
             n_rows, columns = n_rows + len(answers["predicted"]), [*answers]
     skipped = [str(error) for error in getattr(stream, "skipped", ())]
@@ -173,36 +184,89 @@ def require_top(top: int, n: int, what: str) -> None:
         raise Problem("`top`", rule, f"got {top}", "Ask for fewer.", option="top")
 
 
-def answer_names(k: int, *, with_proba: bool, with_novelty: bool) -> list[str]:
-    """Return the names of the columns of answers; the best class alone is what is predicted."""
-    numbers = range(1, k + 1)
-    top = [f"top_{i}" for i in numbers] if k > 1 else []
-    proba = [f"proba_{i}" for i in numbers] if with_proba else []
-    return ["predicted", *top, *proba, *(["novelty"] if with_novelty else [])]
+@dataclass(frozen=True)
+class Answering:
+    """Which answers are written: the best classes, nodes of a level, or bins, and what of them."""
 
+    top: int = 1
+    proba: bool = False
+    novelty: bool = False
+    level: int | None = None
+    path: bool = False
+    bins: Any = None  # a file, or a classifier that answers with bins
 
-def answer_blocks(
-    blocks: Iterable[Block], model: Any, names: Sequence[str], k: int, source: str | Path
-) -> Iterator[Columns]:
-    """Yield these columns of answers beside the other columns of each block."""
-    for block in blocks:
-        require_free(block.carried, names, source)
-        yield {**block.carried, **_answer(model, block.X, names, k)}
-
-
-def _answer(model: Any, X: np.ndarray, names: Sequence[str], k: int) -> Columns:
-    """Return these columns of answers to some samples."""
-    steps, last = unwrap(model)
-    X = X if steps is None else steps.transform(X)
-    found: Columns = {"predicted": last.predict(X)}
-    if "novelty" in names:
-        found["novelty"] = last.novelty(X).astype(np.float64).round(_DIGITS)
-    if k == 1 and "proba_1" not in names:
+    def check(self, model: Any) -> Answering:
+        """Return the same with the bins of a classifier; refuse what it cannot answer."""
+        tree = getattr(model, "tree_", None)
+        for name, given in (("level", self.level), ("path", self.path)):
+            if given and tree is None:
+                what = f"{type(model).__name__} has none"
+                remedy = "Fit with a column `parent` in the file of classes."
+                raise Problem(f"`{name}`", "needs a tree of classes", what, remedy, option=name)
+        if self.bins is not None and (self.level or self.path):
+            name = "level" if self.level else "path"
+            rule = "must be left out with `bins`"
+            raise Problem(f"`{name}`", rule, "got both", "Choose one.", option=(name, "bins"))
+        found = self if self.bins is None else replace(self, bins=bin_model(model, self.bins))
+        _, labels = found._choose(model)
+        require_top(self.top, len(labels), "candidates")
         return found
-    best = np.asarray(last.predict_top(X, k))
-    found |= {f"top_{i + 1}": best[:, i] for i in range(k)}
-    if "proba_1" in names:
-        columns = np.searchsorted(last.classes_, best.ravel()).reshape(best.shape)
-        P = np.take_along_axis(last.predict_proba(X), columns, axis=1).astype(np.float64)
-        found |= {f"proba_{i + 1}": P[:, i].round(_DIGITS) for i in range(k)}
-    return {name: found[name] for name in names}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns; the best class alone is what is predicted."""
+        numbers = range(1, self.top + 1)
+        path = ["path"] if self.path else []
+        top = [f"top_{i}" for i in numbers] if self.top > 1 else []
+        proba = [f"proba_{i}" for i in numbers] if self.proba else []
+        return ["predicted", *path, *top, *proba, *(["novelty"] if self.novelty else [])]
+
+    def answer_blocks(
+        self, blocks: Iterable[Block], model: Any, source: str | Path
+    ) -> Iterator[Columns]:
+        """Yield these columns of answers beside the other columns of each block."""
+        for block in blocks:
+            require_free(block.carried, self.names, source)
+            yield {**block.carried, **self._answer(model, block.X)}
+
+    def _choose(self, model: Any) -> tuple[Any, np.ndarray]:
+        """Return what answers, and what it chooses from."""
+        if self.bins is not None:
+            return self.bins, self.bins.classes_
+        if self.level is not None:
+            return model, model.tree_.at_level(self.level)
+        return model, model.classes_
+
+    def _answer(self, model: Any, X: np.ndarray) -> Columns:
+        """Return these columns of answers to some samples."""
+        steps, last = unwrap(model)
+        X = X if steps is None else steps.transform(X)
+        options = {} if self.level is None else {"level": self.level}
+        answerer, labels = self._choose(last)
+        found: Columns = {"predicted": answerer.predict(X, **options)}
+        if self.path:
+            paths = list_paths(last.tree_, found["predicted"])
+            found["path"] = np.array([" > ".join(map(str, path)) for path in paths])
+        if self.novelty:
+            found["novelty"] = last.novelty(X).astype(np.float64).round(_DIGITS)
+        if self.top > 1 or self.proba:
+            found |= self._rank(answerer, labels, X, options)
+        return {name: found[name] for name in self.names}
+
+    def _rank(self, answerer: Any, labels: np.ndarray, X: np.ndarray, options: Any) -> Columns:
+        """Return the best answers and their probabilities."""
+        P: Any = None
+        columns: Any
+        if options or self.bins is not None:
+            P = answerer.predict_proba(X, **options)
+            columns = np.asarray(best_columns(P, self.top))
+            best = np.asarray(labels)[columns]
+        else:
+            best = np.asarray(answerer.predict_top(X, self.top))
+            columns = np.searchsorted(labels, best.ravel()).reshape(best.shape)
+        found: Columns = {f"top_{i + 1}": best[:, i] for i in range(self.top)}
+        if self.proba:
+            P = answerer.predict_proba(X) if P is None else P
+            P = np.take_along_axis(P, columns, axis=1).astype(np.float64)
+            found |= {f"proba_{i + 1}": P[:, i].round(_DIGITS) for i in range(self.top)}
+        return found

@@ -31,7 +31,8 @@ def list_classes(
 ) -> None:
     """List the classes of a model.
 
-    Each is seen or unseen, and a candidate if the model chooses from it.
+    Each is seen or unseen, and a candidate if the model chooses from it. In a tree, the nodes above
+    it follow.
     """
     with one_line_errors(_UNCHANGED):
         rows = app.list_classes(model)
@@ -40,7 +41,8 @@ def list_classes(
         return
     for row in rows:
         kind = f"{row['kind']}{'' if row['candidate'] else ', no candidate'}"
-        typer.echo(f"{row['label']}\t{kind}")
+        above = f"\t{' > '.join(map(str, row['above']))}" if row.get("above") else ""
+        typer.echo(f"{row['label']}\t{kind}{above}")
 
 
 @classes_app.command("add")

@@ -177,6 +177,9 @@ def print_summary(summary: dict[str, Any], longest: float = math.inf) -> None:
     typer.echo(f"Features:   {summary['n_features']}")
     seen, unseen, n = (summary[name] for name in ("n_seen", "n_unseen", "n_candidates"))
     typer.echo(f"Classes:    {seen} seen, {unseen} unseen; {n} candidates")
+    if "tree" in summary:
+        levels, inner = (summary["tree"][name] for name in ("levels", "inner"))
+        typer.echo(f"Tree:       {levels} levels, {inner} inner nodes")
     for name, value in summary["chosen"].items():
         shown = _round_number(" ".join(value.split()))
         if len(shown) <= longest:

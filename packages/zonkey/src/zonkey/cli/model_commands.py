@@ -57,6 +57,9 @@ def predict(
     reject_below: Annotated[float | None, options.REJECT_BELOW] = None,
     precision: Annotated[float | None, options.PRECISION] = None,
     held_out: Annotated[Path | None, options.HELD_OUT] = None,
+    level: Annotated[int | None, options.LEVEL] = None,
+    path: Annotated[bool, options.PATH] = False,
+    bins: Annotated[Path | None, options.BINS] = None,
     encoder: Annotated[str | None, options.ENCODER] = None,
     text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
     on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
@@ -70,8 +73,8 @@ def predict(
     """Write the predicted class of every picture, text or row.
 
     The name of the file, or the columns that are not features, come first, then `predicted`,
-    `top_1`, `top_2`, ..., `proba_1`, `proba_2`, ... and `novelty`. No labels are needed. Rows are
-    read and written in blocks: there may be more of them than fit into memory.
+    `path`, `top_1`, `top_2`, ..., `proba_1`, `proba_2`, ... and `novelty`. No labels are needed.
+    Rows are read and written in blocks: there may be more of them than fit into memory.
     """
     given = options.pass_on(locals())
     with one_line_errors(NOTHING):
@@ -127,6 +130,7 @@ def evaluate(
     reject_below: Annotated[float | None, options.REJECT_BELOW] = None,
     precision: Annotated[float | None, options.PRECISION] = None,
     held_out: Annotated[Path | None, options.HELD_OUT] = None,
+    bins: Annotated[Path | None, options.BINS] = None,
     encoder: Annotated[str | None, options.ENCODER] = None,
     text_column: Annotated[str | None, options.TEXT_COLUMN] = None,
     on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
@@ -144,7 +148,8 @@ def evaluate(
     `split`, only rows marked `test` are used. Samples without a label are left out. With
     --reject-below, also the share of samples that are rejected, and the accuracy among the others.
     If some labels are none of the classes of MODEL, also how well the novelty of these strangers
-    tells them from the other samples.
+    tells them from the other samples. With --bins, an answer is right if its bin holds the class;
+    samples of classes in no bin are left out.
     """
     given = options.pass_on(locals())
     with one_line_errors(NOTHING):

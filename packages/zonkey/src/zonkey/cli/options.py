@@ -41,7 +41,12 @@ TEXT_COLUMN = typer.Option(
     help="Column of the texts in a table; by default text, texts or sentence, else the only column "
     "of text that holds no labels."
 )
-REJECT_BELOW = typer.Option(min=0, max=1, help='Probability below which the answer is "unknown".')
+REJECT_BELOW = typer.Option(
+    min=0,
+    max=1,
+    help='Probability below which the answer is "unknown", or in a tree of classes the deepest '
+    "node that reaches it.",
+)
 PRECISION = typer.Option(
     help="Instead of --reject-below: wanted share of right answers among those that are not "
     '"unknown", such as 0.95.'
@@ -49,6 +54,16 @@ PRECISION = typer.Option(
 HELD_OUT = typer.Option(
     help="Labeled samples that show the precision, and that the model has not learned from; by "
     "default those that were left out to choose its parameters."
+)
+LEVEL = typer.Option(
+    min=1,
+    help="Level of the tree of classes to answer at; 1 is the top. A class above it stands for "
+    "itself.",
+)
+PATH = typer.Option("--path", help="Write the path from the top of the tree to the answer too.")
+BINS = typer.Option(
+    help="Table with the columns class and bin: answer with the most probable bin, a name for the "
+    "union of its classes. Bins may overlap."
 )
 TEXT = typer.Option(
     "--text",

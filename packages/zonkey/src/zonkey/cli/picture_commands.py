@@ -121,8 +121,9 @@ def classify(
         str | None,
         typer.Option(
             help='Classes to choose from: names as in "cat, dog, truck", or a file of names and '
-            "descriptions, in English unless --encoder knows others. By default those of --shots, "
-            "else, for pictures, the 1,000 classes of ImageNet."
+            "descriptions, in English unless --encoder knows others; a column parent makes a tree. "
+            "By default those of --shots, else, for pictures, the 1,000 classes of ImageNet in the "
+            "tree of WordNet."
         ),
     ] = None,
     shots: Annotated[
@@ -172,6 +173,9 @@ def classify(
     reject_below: Annotated[float | None, options.REJECT_BELOW] = None,
     precision: Annotated[float | None, options.PRECISION] = None,
     held_out: Annotated[Path | None, options.HELD_OUT] = None,
+    level: Annotated[int | None, options.LEVEL] = None,
+    path: Annotated[bool, options.PATH] = False,
+    bins: Annotated[Path | None, options.BINS] = None,
     save: Annotated[
         Path | None, typer.Option(help="Model file to write, for `zonkey predict`.")
     ] = None,

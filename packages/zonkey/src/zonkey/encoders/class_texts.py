@@ -17,7 +17,7 @@ from unicodedata import normalize
 import numpy as np
 
 from ..errors import DataError
-from ..files.columns import LABEL_COLUMNS, check_names, is_no_feature
+from ..files.columns import LABEL_COLUMNS, PARENT, check_names, is_no_feature
 from ..files.formats import is_blank, is_text_column, open_table, read_cells
 from ..files.readers import (
     TABLE_ENDINGS,
@@ -40,6 +40,7 @@ _SPACES = re.compile(r"[\s_\-]+")
 _DESCRIPTION = re.compile(r"\s*(?:\t\s*|:(?:\s+|$))")
 
 Pairs = list[tuple[str, list[str]]]  # a label and its texts; a label may occur several times
+Parents = list[str] | None  # of each pair, "" for none
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,8 @@ class ClassTexts:
         Labels, text.
     texts : list of list of str
         At least one text per label.
+    parents : dict of {str: str}, default=None
+        The node above each class in a tree, "" at the top; None without a tree.
 
     See Also
     --------
@@ -69,6 +72,7 @@ class ClassTexts:
 
     labels: np.ndarray
     texts: list[list[str]]
+    parents: dict[str, str] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -110,7 +114,7 @@ def class_texts(
         texts, a table, or a file: `.txt` with a name per line, or `name: description`; `.csv`,
         `.tsv`, `.parquet` or `.jsonl` with a column `label`, `class` or `name` and columns of text,
         where several rows of a class are several texts; `.json` like a mapping. A text that ends
-        like a file is taken for its path.
+        like a file is taken for its path. A column `parent` of a table makes a tree of the classes.
     text_columns : str or list of str, default=None
         Columns of a table that describe the class. By default all columns of text.
     label_column : str, default=None
@@ -126,21 +130,21 @@ def class_texts(
     if isinstance(text_columns, str):
         text_columns = [text_columns]
     if isinstance(source, str) and Path(source).suffix.lower() not in TEXT_ENDINGS:
-        return _collect_texts(_pair_names(split_names(source)), "The names")
+        return _collect_texts(_pair_names(split_names(source)), None, "The names")
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        return _collect_texts(_read_pairs(path, text_columns, label_column), path.name)
+        return _collect_texts(*_read_pairs(path, text_columns, label_column), path.name)
     if isinstance(source, Mapping):
-        return _collect_texts(_pair_mapping(source.items(), "The mapping"), "The mapping")
+        return _collect_texts(_pair_mapping(source.items(), "The mapping"), None, "The mapping")
     if hasattr(source, "columns"):
         table = _read_frame(source, label_column)
-        return _collect_texts(_pair_rows(table, text_columns, label_column), table.source)
+        return _collect_texts(*_pair_rows(table, text_columns, label_column), table.source)
     if isinstance(source, bytes) or not isinstance(source, Iterable):
         raise TypeError(
             "Classes must be a list of names, a mapping {label: text}, a table or a file; got "
             f"{format_value(source)}. Pass the names, for example."
         )
-    return _collect_texts(_pair_names(list(source)), "The list of names")
+    return _collect_texts(_pair_names(list(source)), None, "The list of names")
 
 
 def split_names(text: str) -> list[str]:
@@ -217,11 +221,13 @@ def _pair_mapping(items: Iterable[tuple[Any, Any]], source: str) -> Pairs:
     return pairs
 
 
-def _read_pairs(path: Path, text_columns: Sequence[str] | None, label_column: str | None) -> Pairs:
+def _read_pairs(
+    path: Path, text_columns: Sequence[str] | None, label_column: str | None
+) -> tuple[Pairs, Parents]:
     path = require_existing(path, TEXT_ENDINGS)
     ending = path.suffix.lower()
     if ending == ".json":
-        return _pair_mapping(_json_pairs(path), path.name)
+        return _pair_mapping(_json_pairs(path), path.name), None
     if ending != ".txt":
         return _pair_rows(_file_table(path, label_column), text_columns, label_column)
     pairs: Pairs = []
@@ -230,13 +236,13 @@ def _read_pairs(path: Path, text_columns: Sequence[str] | None, label_column: st
             label, *rest = _DESCRIPTION.split(line.strip(), maxsplit=1)
             label = _label_text(label, f"The label in line {number} of {path.name}")
             pairs.append((label, _compose_texts(speak_label(label), rest)))
-    return pairs
+    return pairs, None
 
 
 def _pair_rows(
     table: _Columns, text_columns: Sequence[str] | None, label_column: str | None
-) -> Pairs:
-    """Return a label and a text per row."""
+) -> tuple[Pairs, Parents]:
+    """Return a label and a text per row, and parents if there is a column of them."""
     label = _label_position(table, label_column)
     if text_columns is None:
         numbers = _number_columns(table, label)
@@ -258,7 +264,10 @@ def _pair_rows(
         called = "" if name is None else _cell(table.cells[name][row])
         parts = [table.cells[column][row] for column in texts]
         pairs.append((value, _row_texts(called or speak_label(value), parts)))
-    return pairs
+    above = position_of([PARENT], table.names)
+    if above is None or above == label:
+        return pairs, None
+    return pairs, [_parent_text(cell) for cell in table.cells[above]]
 
 
 def _row_texts(name: str, parts: list[Any]) -> list[str]:
@@ -352,7 +361,11 @@ def _number_columns(table: _Columns, label: int) -> list[str]:
 
 def _find_descriptions(table: _Columns, label: int | None) -> list[int]:
     """Return the columns that may describe a class."""
-    usable = [n for n, name in enumerate(table.names) if name and not is_no_feature(name)]
+    usable = [
+        n
+        for n, name in enumerate(table.names)
+        if name and not is_no_feature(name) and name.casefold() != PARENT
+    ]
     return [n for n in usable if n != label]
 
 
@@ -374,6 +387,11 @@ def _cell(cell: Any) -> str:
     """Return a cell as text; a missing one is empty."""
     text = " ".join(str(cell).split())
     return "" if is_blank(text) else text
+
+
+def _parent_text(cell: Any) -> str:
+    """Return the label of a parent; a missing one is empty."""
+    return _label_text(cell, "A parent") if _cell(cell) else ""
 
 
 def _label_text(label: Any, where: str) -> str:
@@ -441,7 +459,7 @@ def _is_foreign(text: str) -> bool:
     return 2 * sum(is_latin) < len(is_latin)
 
 
-def _collect_texts(pairs: Pairs, source: str) -> ClassTexts:
+def _collect_texts(pairs: Pairs, parents: Parents, source: str) -> ClassTexts:
     """Collect the texts of each label, and refuse labels that are the same class."""
     if not pairs:
         raise DataError(f"{source} must name at least one class; it names none. Add some.")
@@ -459,7 +477,24 @@ def _collect_texts(pairs: Pairs, source: str) -> ClassTexts:
         texts.setdefault(label, {}).update(dict.fromkeys(found or [speak_label(label)]))
     _warn_of_equal_texts(texts)
     order = sorted(texts)
-    return ClassTexts(np.array(order, dtype=str), [list(texts[label]) for label in order])
+    above = None if parents is None else _collect_parents(labels, parents, first, source)
+    return ClassTexts(np.array(order, dtype=str), [list(texts[label]) for label in order], above)
+
+
+def _collect_parents(
+    labels: list[str], parents: list[str], spelled: Mapping[str, str], source: str
+) -> dict[str, str]:
+    """Return the parent of each class, spelled as its own row; "" at the top."""
+    found: dict[str, str] = {}
+    for label, given in zip(labels, parents, strict=True):
+        parent = spelled.get(fold_name(given), given)
+        if parent and found.get(label, parent) not in ("", parent):
+            raise DataError(
+                f"A class must have one parent; {format_value(label)} has "
+                f"{format_value(found[label])} and {format_value(parent)} in {source}. Keep one."
+            )
+        found[label] = found.get(label) or parent
+    return found
 
 
 def _warn_of_equal_texts(texts: Mapping[str, Iterable[str]]) -> None:

@@ -209,7 +209,8 @@ class TextEncoder(
         Returns
         -------
         Prototypes
-            A vector of unit length per class.
+            A vector of unit length per class. With parents, inner nodes without a text have the
+            mean of their children.
         """
         found = class_texts(classes)
         if getattr(self._backend(), "name", "") == DEFAULT_TEXT:
@@ -217,7 +218,8 @@ class TextEncoder(
         vectors = self.transform([text for texts in found.texts for text in texts])
         ends = np.cumsum([len(texts) for texts in found.texts])
         means = [part.mean(axis=0) for part in np.split(vectors, ends[:-1])]
-        return Prototypes(found.labels, _scale_to_unit(np.stack(means)))
+        matrix = _scale_to_unit(np.stack(means))
+        return Prototypes(found.labels, matrix, parents=found.parents).at_nodes()
 
     @property
     def spec_(self) -> dict[str, Any]:

@@ -7,18 +7,20 @@ of the true class, and two probabilities. Memory does not grow with the number o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import is_device_array, namespace, place_like, softmax, to_numpy
+from ..arrays import softmax, to_numpy
 from ..config import rows_per_block
 from ..inference.predict import ScoresMixin
 from ..inference.scorer import unwrap
 from ..labels import as_labels
+from ..samples import pick_rows
+from ..tree import Tree
+from .tree_figures import find_nodes
 
 SETS = ("unseen", "seen", "all")
 
@@ -33,6 +35,7 @@ class Subject:
     seen: np.ndarray  # those of them with training samples
     temperatures: Mapping[str, float]  # by set of candidates, for models of this library
     reject_below: float | None = None  # lowest accepted probability
+    trees: Mapping[str, Tree] = field(default_factory=dict)  # by set of candidates
     shares: np.ndarray | None = None  # of the classes, that scores take into account
 
     @classmethod
@@ -74,13 +77,15 @@ class Subject:
         }
         below = last.scorer_.rejection.below
         model = copies["all"]
+        trees = {name: getattr(copy, "tree_", None) for name, copy in copies.items()}
+        trees = {name: tree for name, tree in trees.items() if tree is not None}
         # Shares that `adapt` has estimated are in the scores whatever the temperature.
         fixed = getattr(model, "priors", None) is not None or not getattr(
             model, "is_transductive_", False
         )
         shares = getattr(model, "priors_", None) if fixed else None
         labels = to_numpy(model.classes_)
-        return cls(model, preprocessing, labels, seen, temperatures, below, shares)
+        return cls(model, preprocessing, labels, seen, temperatures, below, trees, shares)
 
     def shift_scores(self, name: str, columns: np.ndarray) -> np.ndarray | float:
         """Return what scores of a set of candidates gain: shares count times its temperature."""
@@ -102,6 +107,7 @@ class Answers:
     truth: np.ndarray | None  # probability of the true class
     rejected: np.ndarray | None  # whether the model rejects the sample; None if it rejects none
     n_candidates: int
+    nodes: np.ndarray | None = None  # most probable nodes at the levels of a tree, then the answer
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
@@ -162,7 +168,7 @@ class Strangeness:
 def _join_fields(parts: Sequence[Any]) -> dict[str, Any]:
     """Return the arrays of all parts, one after the other; those that no part has are None."""
     found: dict[str, Any] = {}
-    for name in (field.name for field in fields(parts[0]) if field.name != "n_candidates"):
+    for name in (one.name for one in fields(parts[0]) if one.name != "n_candidates"):
         filled = [own for part in parts if (own := getattr(part, name)) is not None]
         found[name] = np.concatenate(filled) if filled else None
     return found
@@ -171,13 +177,6 @@ def _join_fields(parts: Sequence[Any]) -> dict[str, Any]:
 def unwrap_search(model: Any) -> Any:
     """Return the best estimator of a search, and everything else as it is."""
     return unwrap_search(model.best_estimator_) if hasattr(model, "best_estimator_") else model
-
-
-def take_rows(X: Any, positions: np.ndarray) -> Any:
-    """Return some rows of samples of any kind: arrays, tensors, tables or lists."""
-    if is_device_array(X):
-        return namespace(X).take(X, place_like(positions, X), axis=0)
-    return _safe_indexing(X, positions)
 
 
 def answers_of(
@@ -245,8 +244,12 @@ class _Scored:
             truth = np.where(places < 0, 0.0, truth.astype(np.float64))
             if subject.reject_below is not None:
                 rejected = confidence < subject.reject_below
-        n = len(columns)
-        return Answers(positions, predicted, right, rank, confidence, truth, rejected, n)
+        n, nodes = len(columns), None
+        if probabilities is not None and name in subject.trees:
+            nodes = find_nodes(subject.trees[name], probabilities, subject.reject_below)
+            if rejected is not None:
+                rejected = nodes[:, -1] < 0
+        return Answers(positions, predicted, right, rank, confidence, truth, rejected, n, nodes)
 
 
 def _blocks(subject: Subject, X: Any, n: int) -> Iterator[tuple[np.ndarray, Any]]:
@@ -254,7 +257,7 @@ def _blocks(subject: Subject, X: Any, n: int) -> Iterator[tuple[np.ndarray, Any]
     rows = rows_per_block(32 * len(subject.labels))
     for start in range(0, n, rows):
         positions = np.arange(start, min(start + rows, n))
-        block = take_rows(X, positions)
+        block = pick_rows(X, positions)
         if subject.preprocessing is not None:
             block = subject.preprocessing.transform(block)
         yield positions, block

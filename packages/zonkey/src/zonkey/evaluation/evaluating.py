@@ -22,9 +22,10 @@ from ..hashing import hash_object
 from ..labels import as_labels, check_count, format_labels, require_same_kind, warn_user
 from ..parameters import check_option
 from ..prototypes import Prototypes
+from ..samples import pick_rows
 from ..streaming.accept import as_chunks
 from ..threads import limit_calls
-from .answers import Strangeness, Subject, answers_of, take_rows, unwrap_search
+from .answers import Strangeness, Subject, answers_of, unwrap_search
 from .baselines import BASELINES, BaselineData, fit_baselines, training_of
 from .chunked import Answered, answer_chunks, row_digests
 from .measures import N_DRAWS, Figures, measure_figures
@@ -169,8 +170,9 @@ def evaluate(
             notes=notes,
             strangeness=strangeness[i].put_last(is_stranger) if strangeness else None,
             n_strangers=n_strangers,
+            trees=one.trees,
         )
-        for i, (name, _, notes) in enumerate(models)
+        for i, (name, one, notes) in enumerate(models)
     ]
     others, other_of = np.unique(data.y[is_stranger], return_inverse=True)
     drawn = np.concatenate([class_of, len(classes) + other_of])
@@ -184,6 +186,7 @@ def evaluate(
         confidence=float(confidence),
         provenance=_provenance(model, subject, data, len(kept.y), seed),
         class_names=data.class_names,
+        tree=subject.trees.get("all"),
     )
 
 
@@ -288,7 +291,7 @@ class _Samples:
             "evaluation; accuracies leave them out. If the model should know them, correct the "
             "labels, or add the classes to the model.",
         )
-        X = None if self.X is None else take_rows(self.X, np.flatnonzero(known))
+        X = None if self.X is None else pick_rows(self.X, np.flatnonzero(known))
         return replace(self, X=X, y=self.y[known])
 
 
@@ -332,7 +335,7 @@ def _digests(X: Any, n: int) -> np.ndarray:
     """Return a hash of each sample, read in blocks."""
     parts = []
     for start in range(0, n, _PART):
-        block = take_rows(X, np.arange(start, min(start + _PART, n)))
+        block = pick_rows(X, np.arange(start, min(start + _PART, n)))
         parts.append(row_digests(block.toarray() if issparse(block) else to_numpy(block)))
     return np.concatenate(parts)
 

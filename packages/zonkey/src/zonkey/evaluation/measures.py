@@ -16,7 +16,9 @@ from ..metrics import SeenUnseenCurve
 from ..metrics.calibration import confidence_bins
 from ..metrics.generalized import class_shares, curve_of_margins, harmonic_mean
 from ..metrics.intervals import class_bootstrap, interval_of
+from ..tree import Tree
 from .answers import SETS, Answers, Strangeness
+from .tree_figures import EDGES, TREE_MEANINGS, TREE_ORDER, TREE_WORDS, list_ratios
 
 N_BINS = 15
 N_DRAWS = 1000
@@ -71,6 +73,9 @@ _ORDER = (
     *("accuracy", "acc_s", "acc_u", "hm", "ausuc", "hit", "ece", "aurc", "rejected", "selective"),
     *("auroc_novelty", "auroc_doubt", "false"),
 )
+_WORDS |= TREE_WORDS
+_MEANINGS |= TREE_MEANINGS
+_ORDER += TREE_ORDER
 
 
 def title_of(measure: str) -> str:
@@ -78,7 +83,9 @@ def title_of(measure: str) -> str:
     if measure in _TITLES:
         return _TITLES[measure]
     word, _, among = measure.rpartition("_")
-    return f"{_WORDS.get(word, word)} {_AMONG[among]}"
+    start, at, number = word.partition("@")
+    word = f"{_WORDS[start]} {number}" if at and start in _WORDS else _WORDS.get(word, word)
+    return f"{word} {_AMONG[among]}"
 
 
 def meaning_of(measure: str) -> str:
@@ -144,6 +151,7 @@ class Figures:
         notes: tuple[str, ...] = (),
         strangeness: Strangeness | None = None,
         n_strangers: int = 0,
+        trees: Mapping[str, Tree] | None = None,
     ) -> None:
         self.name, self.answers, self.notes = name, answers, notes
         self._n, self._n_strangers, self._strangeness = len(y), n_strangers, strangeness
@@ -164,6 +172,12 @@ class Figures:
         for among in answers:
             if mixed or among != "all":  # else the same as for its only kind
                 self._add_shares(among, answers[among], k)
+            one = answers[among]
+            if trees and among in trees and one.nodes is not None and mixed == (among == "all"):
+                found = list_ratios(trees[among], one.nodes, y[one.positions])
+                for word, pair in found.items():
+                    parts = (self._spread(one, part) for part in pair)
+                    self._ratios[f"{word}_{among}"] = next(parts), next(parts)
         if self._has_both and margins is not None:
             lost = self._ratios["accuracy_seen"][0]
             won = self._ratios["accuracy_unseen"][0]
@@ -190,8 +204,9 @@ class Figures:
         if answers.rejected is not None:
             answered = self._spread(answers, ~answers.rejected)
             self._ratios[f"rejected_{name}"] = inside - answered, inside
-            right = self._spread(answers, answers.right & ~answers.rejected)
-            self._ratios[f"selective_accuracy_{name}"] = right, answered
+            if answers.nodes is None:  # else an inner node is an answer, too
+                right = self._spread(answers, answers.right & ~answers.rejected)
+                self._ratios[f"selective_accuracy_{name}"] = right, answered
 
     def _spread(self, answers: Answers, values: np.ndarray) -> np.ndarray:
         """Return values for all samples, 0 for those without an answer."""
@@ -217,7 +232,10 @@ class Figures:
             found[name] = _area_of_risk(steps, counts[:, answers.positions], answers.right)
         if self._strangeness is not None:
             found |= self._tell_strangers(every, self._strangeness)
-        return {name: np.clip(found[name], 0.0, 1.0) for name in sorted(found, key=place_of)}
+        return {
+            name: found[name] if name.startswith(EDGES) else np.clip(found[name], 0.0, 1.0)
+            for name in sorted(found, key=place_of)
+        }
 
     def sizes(self) -> dict[str, int]:
         """Return the number of samples that each figure is based on."""
@@ -291,7 +309,12 @@ def measure_figures(
         values = {name: float(value[0]) for name, value in model.values(once).items()}
         scores = {name: value for name, value in values.items() if not np.isnan(value)}
         intervals = {
-            name: interval_of(value, np.concatenate([block[name] for block in own]), confidence)
+            name: interval_of(
+                value,
+                np.concatenate([block[name] for block in own]),
+                confidence,
+                highest=np.inf if name.startswith(EDGES) else 1.0,
+            )
             for name, value in scores.items()
         }
         sizes = model.sizes()

@@ -16,10 +16,12 @@ from ..metrics import SeenUnseenCurve
 from ..metrics.calibration import confidence_bins
 from ..optional import require_package
 from ..parameters import check_option
+from ..tree import Tree
 from . import plots
 from .answers import SETS, Answers, positions_in
 from .measures import N_BINS, Measured, meaning_of, place_of, title_of
 from .risk import RiskMixin, find_risk
+from .tree_figures import EDGES, list_nodes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,8 +48,12 @@ class Evaluation(RiskMixin):
     how often a sample of a class that the model does not know (a stranger) is more novel than one
     of a class that it knows, ``auroc_doubt`` how often its highest probability is lower,
     ``false_rejections`` the share of the latter above the novelty that 95 % of the strangers reach,
-    and ``rejected_strangers`` the share of strangers that `predict` rejects. A figure is absent if
-    the model or the samples do not allow it.
+    and ``rejected_strangers`` the share of strangers that `predict` rejects. With a tree of classes
+    there are also ``level@1_all``, the accuracy at the top, and so on; ``tree_precision_all``,
+    ``tree_recall_all`` and ``tree_f1_all`` of nodes and those above them; ``tree_distance_all``,
+    the mean number of edges between answer and truth; and with rejection ``tree_held_all``, how
+    often the answered node holds the true class. A figure is absent if the model or the samples do
+    not allow it.
 
     Parameters
     ----------
@@ -67,6 +73,8 @@ class Evaluation(RiskMixin):
         Date, versions, seed, data and model, ready for JSON.
     class_names : mapping, default={}
         Names of classes in plots and on the page; a class without one is shown by its label.
+    tree : Tree, default=None
+        Tree of all classes that the model chose from.
 
     See Also
     --------
@@ -94,6 +102,7 @@ class Evaluation(RiskMixin):
     confidence: float
     provenance: Mapping[str, Any]
     class_names: Mapping[Any, str] = field(default_factory=dict)
+    tree: Tree | None = None
 
     @property
     def scores(self) -> dict[str, float]:
@@ -142,6 +151,22 @@ class Evaluation(RiskMixin):
         # As objects: next to a missing value, integers would become floats.
         wrong = type(frame["n"])([row["wrong_answer"] for row in rows], dtype=object)
         return frame.assign(wrong_answer=wrong).astype({"truth_probability": float})
+
+    def per_node(self) -> Any:
+        """Return the figures of the model for each node of the tree above classes with samples.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per node, each followed by what is below it: `node`, `level`, `n` samples,
+            `accuracy` (share of samples with an answer below this node, too), and `wrong_answer`
+            and `wrong_count`, the most frequent other node at the same level.
+        """
+        rows = self._node_rows()
+        frame = _frame(rows, ["node", "level", "n", "accuracy", "wrong_answer", "wrong_count"])
+        return frame.assign(
+            wrong_answer=type(frame["n"])([row["wrong_answer"] for row in rows], dtype=object)
+        )
 
     def confusions(self, most: int | None = 20, among: str | None = None) -> Any:
         """Return the most frequent mistakes of the model.
@@ -259,6 +284,7 @@ class Evaluation(RiskMixin):
             "baselines": others,
             "classes": self._class_rows(),
             "confusions": self._pairs(20, None),
+            **({} if self.tree is None else {"nodes": self._node_rows()}),
             "calibration": self._calibration(),
             "curve": None if self.curve is None else _thin_curve(self.curve, "unseen", "seen"),
             "risk_coverage": None
@@ -347,6 +373,16 @@ class Evaluation(RiskMixin):
                 }
             )
         return rows
+
+    def _node_rows(self) -> list[dict[str, Any]]:
+        """Return one row per node of the tree, in the order of reading, ready for JSON."""
+        if self.tree is None:
+            raise ValueError(
+                f"Figures of nodes need a tree of classes; {self.models[0].name} has none. Fit "
+                "with Prototypes(labels, matrix, parents=...)."
+            )
+        true, predicted = self._codes(self._answers(None))
+        return list_nodes(self.tree, self.labels[true], self.labels[predicted])
 
     def _sums(self, answers: Answers, values: np.ndarray) -> np.ndarray:
         """Return the sum of the values of each class."""
@@ -462,6 +498,7 @@ class Evaluation(RiskMixin):
             rows=rows,
             among=self._choose_set(None),
             classes=self._class_table(),
+            nodes=[] if self.tree is None else self._node_table(),
             long=_LONG_TABLE,
             confusions=[
                 [
@@ -499,6 +536,19 @@ class Evaluation(RiskMixin):
             for row in rows
         ]
 
+    def _node_table(self) -> list[list[str]]:
+        """Return the tree as text, indented by level."""
+        return [
+            [
+                "\N{NO-BREAK SPACE}" * 4 * (row["level"] - 1) + self._name(row["node"]),
+                str(row["n"]),
+                f"{100 * row['accuracy']:.0f}",
+                "" if row["wrong_answer"] is None else self._name(row["wrong_answer"]),
+                str(row["wrong_count"] or ""),
+            ]
+            for row in self._node_rows()
+        ]
+
     def _measures(self) -> list[str]:
         """Return the names of all figures, in the order of the table."""
         names = {name for model in self.models for name in model.scores}
@@ -525,6 +575,8 @@ def _cell(model: Measured, name: str) -> tuple[str, str]:
     if name not in model.scores:
         return "-", ""
     low, high = model.intervals[name]
+    if name.startswith(EDGES):
+        return f"{model.scores[name]:.2f}", f"[{low:.2f}, {high:.2f}]"
     return f"{100 * model.scores[name]:.1f}", f"[{100 * low:.1f}, {100 * high:.1f}]"
 
 

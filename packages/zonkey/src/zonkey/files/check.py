@@ -121,7 +121,7 @@ def _examine(
             known, columns, problems = examine_prototypes(files["prototypes"], label_column)
             report.problems.extend(problems)
         if known is not None:
-            _describe_prototypes(known, files["prototypes"].name, report)
+            _describe_prototypes(known.at_leaves(), files["prototypes"].name, report)
     elif "features" in files:
         report.warnings.append("There is no file of prototypes, so classes were not compared.")
     y = np.array([]) if samples.labels is None else samples.labels[samples.labels != ""]

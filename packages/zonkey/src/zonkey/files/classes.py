@@ -14,8 +14,8 @@ import numpy as np
 from ..errors import DataError
 from ..labels import as_labels, format_value
 from ..prototypes import Prototypes
-from .columns import FEATURE_KEYS
-from .formats import LINES, TEXT_ENDINGS
+from .columns import FEATURE_KEYS, PARENT
+from .formats import LINES, TEXT_ENDINGS, cells, is_blank
 from .readers import (
     ARRAY_ENDINGS,
     TABLE_ENDINGS,
@@ -34,6 +34,7 @@ from .tables import LABEL_KEYS, as_features, label_strings, label_vector, pick_f
 
 PROTOTYPE_KEYS = ("prototypes", "matrix", "attributes", "vectors")
 MOST_LISTED = 10  # problems of one kind that are listed; further ones are counted
+_PARENT_KEYS = (PARENT, "parents")
 _CLASS_KEYS = ("classes", "class_names", "names", *LABEL_KEYS)
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -49,7 +50,7 @@ class Samples:
     """Rows of a source: features, labels, the column `split` and names, as far as it has them.
 
     `columns` names the features of a table, `unused` its other columns; `first_row` is the number
-    of the first row in the file.
+    of the first row in the file. `parents` are the nodes above classes, "" at the top.
     """
 
     matrix: Any = None  # an array, where a cell that is not a number is NaN, or a LazyMatrix
@@ -59,6 +60,7 @@ class Samples:
     first_row: int = 0
     columns: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
+    parents: np.ndarray | None = None
 
     @classmethod
     def of(cls, blocks: Iterable[Block], *, labeled: bool = False) -> Samples:
@@ -108,8 +110,14 @@ def read_rows(stream: FeatureStream, problems: list[str] | None = None) -> Sampl
             more = f" (and {n - 1} more in this column). " if n > 1 else ". "
             lines.append(more.join(str(error).rsplit(". ", 1)))
         problems += cap_lines(lines, f"columns of {path.name} with cells that are not numbers")
+    above = [name for name in stream.unused if name.casefold() == PARENT]
+    parents = None
+    if above and stream.role == "prototypes":
+        parents = [cell for block in blocks for cell in cells(block.carried[above[0]])]
+        parents = np.array(["" if is_blank(str(cell)) else str(cell).strip() for cell in parents])
     return replace(
         found,
+        parents=parents,
         labels=np.where(np.char.strip(labels) == "", "", labels),
         first_row=blocks[0].rows[0],
         columns=stream.columns or (),
@@ -126,14 +134,14 @@ def read_prototypes(path: str | Path, *, label_column: str | None = None) -> Pro
         File with a vector per class: `.csv`, `.tsv` or `.parquet` with the labels in a column named
         `label`, `class` or `name`, else in the only column of text, else in the first column;
         `.json` as {label: [numbers]}; or `.npz`, `.h5` or `.pt` with a matrix and the labels of its
-        rows.
+        rows. A column of text named `parent`, or an array `parents`, makes a tree of the classes.
     label_column : str, default=None
         Column of the labels in a table.
 
     Returns
     -------
     Prototypes
-        The vectors. Labels are text.
+        The vectors. Labels are text. A parent without a row has the mean of its children.
     """
     return require_prototypes(path, label_column)[0]
 
@@ -182,9 +190,12 @@ def examine_prototypes(
     names = table.columns if distinct and not all(map(is_number, table.columns)) else None
     if not len(whole):
         return None, table.columns, problems
+    parents = None
+    if table.parents is not None and not problems:
+        parents = dict(zip(labels.tolist(), table.parents.tolist(), strict=True))
     try:
-        prototypes = Prototypes(labels[whole], matrix[whole], names)
-    except ValueError as error:  # of an unusual size
+        prototypes = Prototypes(labels[whole], matrix[whole], names, parents).at_nodes()
+    except ValueError as error:  # of an unusual size, or no tree
         return None, table.columns, [*problems, f"{path.name}: {error}"]
     return prototypes, table.columns, problems
 
@@ -210,8 +221,9 @@ def _read_prototype_arrays(path: Path) -> Samples:
     n, width = matrix.shape
     of_rows = [array for array in arrays if array.shape in ((n,), (n, 1))]
     found = pick_named(of_rows, None, _CLASS_KEYS, "labels_key")
-    if found is None and len(of_rows) == 1:
-        found = of_rows[0]
+    others = [array for array in of_rows if array.name not in _PARENT_KEYS]
+    if found is None and len(others) == 1:
+        found = others[0]
     if found is None:
         transposed = any(array.shape in ((width,), (width, 1)) for array in arrays)
         remedy = "The matrix looks transposed: save its .T" if transposed else "Save it as `labels`"
@@ -220,8 +232,10 @@ def _read_prototype_arrays(path: Path) -> Samples:
             f"{contents(arrays)}. {remedy}."
         )
     labels = label_strings(label_vector(found), found.source)
+    above = next((a for a in of_rows if a.name in _PARENT_KEYS and a.dtype.kind == "U"), None)
+    parents = None if above is None else np.char.strip(above.read().ravel())
     # Not matrix.values(), which refuses NaN.
-    return Samples(np.asarray(chosen.read(), dtype=matrix.dtype), labels)
+    return Samples(np.asarray(chosen.read(), dtype=matrix.dtype), labels, parents=parents)
 
 
 def _read_json(path: Path) -> tuple[Samples, list[str]]:

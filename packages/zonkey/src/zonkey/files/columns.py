@@ -19,6 +19,7 @@ LABEL_COLUMNS = {
     "features": ("label", "class", "y", "target"),
     "prototypes": ("label", "class", "name"),
 }
+PARENT = "parent"  # column of the node above each class in a tree
 FEATURE_KEYS = ("features", "X", "x", "feats", "feat", "embeddings")
 _DIGITS = 8, 10  # of single precision from the first number on, and below the second
 _LONG_RUN = 8  # number of columns 0, 1, 2, ... from which the line is a heading, not data
@@ -73,6 +74,11 @@ def is_no_feature(name: str) -> bool:
     return name in ("id", "split") or name.endswith("_id") or name.startswith("__index_level_")
 
 
+def is_parent(name: str, text: Sequence[str]) -> bool:
+    """Whether a column of prototypes holds parents; one of numbers is an attribute."""
+    return name.casefold() == PARENT and name in text
+
+
 def choose_layout(table: OpenTable, path: Path, wanted: Wanted) -> Layout:
     """Return the roles of the columns, by their names and the first rows."""
     names, file = table.names, path.name
@@ -97,8 +103,10 @@ def choose_layout(table: OpenTable, path: Path, wanted: Wanted) -> Layout:
         if holds_text(sample[n], typed=not table.heading)
         or (n in table.index and not n.startswith("__index_level_"))
     ]
-    label = _find_labels(names, text, sample, file, wanted)
-    features = _find_features(table, [name for name in names if name != label], text, wanted, file)
+    others = names if is_sample else [name for name in names if not is_parent(name, text)]
+    label = _find_labels(others, [n for n in text if n in others], sample, file, wanted)
+    others = [name for name in others if name != label]
+    features = _find_features(table, others, text, wanted, file)
     carried = tuple(name for name in names if name not in {*features})
     dtype = _choose_dtype([sample[name] for name in features], wanted)
     return Layout(len(features), tuple(features), carried, label, dtype)

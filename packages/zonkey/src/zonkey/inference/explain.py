@@ -305,16 +305,26 @@ class _Posterior:
         """
         regression, evidence, ridge = self.state.regression, self.evidence, self.ridge
         place = self._place(label)
+        own = None
         if ridge is not None and evidence.is_anchor[place]:
+            own = self.state.find_own_part(label)
             ridge = ridge.without(np.flatnonzero(evidence.anchors == label))
         y = regression.prototypes[label].astype(np.float64)
         trust = self.trust if evidence.is_anchor[place] else 1.0
-        prior = self.state.predict_priors(y[None], ridge, trust)
+
+        def predict(Y: np.ndarray) -> np.ndarray:
+            found = self.state.predict_priors(Y, ridge, trust)
+            if own is None:
+                return found
+            reach = regression.weights(Y, evidence, ridge).sum(axis=1)
+            return found + trust * reach[:, None] * own
+
+        prior = predict(y[None])
         share = self._prior_share(place)
         away = self.x - self._start(label)
         changes = []
         for Y in _replace_one_by_one(y, mean, len(self.x)):
-            moved = share * (self.state.predict_priors(Y, ridge, trust) - prior)
+            moved = share * (predict(Y) - prior)
             changes.append(2 * (moved @ away) - np.sum(moved * moved, axis=1))
         return -np.concatenate(changes)
 
@@ -343,12 +353,11 @@ class _Posterior:
         shares = np.zeros(len(evidence.labels))
         if self.ridge is not None and evidence.is_described[place]:
             if evidence.is_anchor[place]:
-                own = int(np.flatnonzero(evidence.anchors == label)[0])
-                weights = self.trust * self.ridge.weigh_left_out(own)
+                weights = self.state.weigh_left_out(self.ridge, label)
             else:
                 regression = self.state.regression
                 y = regression.prototypes[label][None]
-                weights = regression.weights(y, evidence, self.ridge)[0]
+                weights = regression.weights(y, evidence, self.ridge, np.array([label]))[0]
             shares[evidence.is_anchor] = share * weights
         shares[place] += 1 - share
         return shares

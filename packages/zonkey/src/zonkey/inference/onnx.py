@@ -26,6 +26,8 @@ from ..labels import check_count
 from ..optional import require_package
 from ..preprocessing import FeatureNormalizer, WithinClassWhitener
 from ..preprocessing.normalizer import fitted_steps
+from ..tree import Tree
+from .nodes import find_above
 from .scorer import LinearScores, NearestReferences, Scorer, find_central, find_scorer, unwrap
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ def to_onnx(model: Any, *, k: int = 5, encoder: Any = None) -> onnx.ModelProto:
       `decision_function` returns the difference of these columns
     - `top_labels`: the `k` best candidates, best first, shape (n, k)
     - `top_probabilities`, or `top_scores` without probabilities: their values, shape (n, k)
+    - `node_probabilities`: of each node of a tree of classes, shape (n, n_nodes), if the model has
+      one; `nodes` in `metadata_props` names them and their parents
 
     Columns are in the order of `classes_`. Equal scores keep that order. Labels are strings, int64
     (whole numbers and booleans) or double (other numbers).
@@ -77,9 +81,9 @@ def to_onnx(model: Any, *, k: int = 5, encoder: Any = None) -> onnx.ModelProto:
     Returns
     -------
     onnx.ModelProto
-        The graph. `onnx.save(graph, path)` writes it. Its `metadata_props` are `classes` and
-        `outputs` (both JSON), `model`, `n_features` and `zonkey_version`; with an encoder, also
-        `encoder` (name, revision, dimension) and `preprocessing` (both JSON).
+        The graph. `onnx.save(graph, path)` writes it. Its `metadata_props` are `classes`, `outputs`
+        and with a tree `nodes` (all JSON), `model`, `n_features` and `zonkey_version`; with an
+        encoder, also `encoder` (name, revision, dimension) and `preprocessing` (both JSON).
 
     See Also
     --------
@@ -117,7 +121,7 @@ def to_onnx(model: Any, *, k: int = 5, encoder: Any = None) -> onnx.ModelProto:
     labels = _label_values(scorer)
     _add_answers(graph, scores, scorer, labels, k)
     outputs = _describe_outputs(scorer, labels, k)
-    made = graph.finish(classifier, _n_features(model), labels, outputs)
+    made = graph.finish(classifier, _n_features(model), scorer, labels.dtype, outputs)
     return made if encoder is None else from_pixels(made, encoder)
 
 
@@ -157,9 +161,12 @@ class _GraphBuilder:
         return self._constants[key].name
 
     def finish(
-        self, model: Any, n_features: int, labels: np.ndarray, outputs: dict[str, Any]
+        self, model: Any, n_features: int, scorer: Scorer, dtype: Any, outputs: dict[str, Any]
     ) -> onnx.ModelProto:
-        """Return the checked graph of a model with this many raw features and these outputs."""
+        """Return the checked graph of a model with this many raw features and these outputs.
+
+        Labels are written as in `dtype`.
+        """
         helper, name = self._onnx.helper, type(model).__name__
         features = _describe("float", [_ROWS, n_features], "Raw features, one sample per row.")
         graph = helper.make_graph(
@@ -177,14 +184,17 @@ class _GraphBuilder:
             ir_version=_IR_VERSION,
             opset_imports=[helper.make_opsetid("", _OPSET)],
         )
-        classes = labels[: model.classes_.shape[0]].tolist()
         about = {
-            "classes": json.dumps(classes, ensure_ascii=False),
+            "classes": json.dumps(scorer.labels.astype(dtype).tolist(), ensure_ascii=False),
             "model": name,
             "n_features": str(n_features),
             "outputs": json.dumps(outputs, ensure_ascii=False),
             "zonkey_version": release,
         }
+        if scorer.tree is not None:
+            above = scorer.tree.parents
+            pairs = [[node, above[node]] for node in scorer.tree.nodes.tolist()]
+            about["nodes"] = json.dumps(pairs, ensure_ascii=False)
         helper.set_model_props(made, about)
         self._onnx.checker.check_model(made, full_check=True)
         return made
@@ -348,6 +358,7 @@ def _find_nearest(graph: _GraphBuilder, distances: str, codes: np.ndarray, n_cla
 def _add_answers(
     graph: _GraphBuilder, scores: str, scorer: Scorer, labels: np.ndarray, k: int
 ) -> None:
+    tree = scorer.tree
     best = graph.apply("ArgMax", scores, axis=1, keepdims=0)
     count, places = graph.constant([k], np.int64), "top_places"
     graph.apply_all("TopK", [scores, count], ["top_scores", places], axis=1)
@@ -355,26 +366,61 @@ def _add_answers(
         scaled = graph.apply("Div", scores, graph.constant(scorer.temperature))
         P = graph.apply("Softmax", scaled, axis=1, output="probabilities")
         graph.apply("GatherElements", P, places, axis=1, output="top_probabilities")
-        best = _apply_rejection(graph, best, P, scorer)
+        nodes = None if tree is None else _add_nodes(graph, P, tree)
+        if tree is not None:
+            leaves = graph.constant(tree.positions(tree.leaves), np.int64)
+            best = graph.apply("Gather", leaves, best)
+            places = graph.apply("Gather", leaves, places)
+        best = _apply_rejection(graph, best, P, scorer, nodes)
     names = graph.constant(labels, labels.dtype)
     graph.apply("Gather", names, best, output="label")
     graph.apply("Gather", names, places, output="top_labels")
 
 
-def _apply_rejection(graph: _GraphBuilder, best: str, probabilities: str, scorer: Scorer) -> str:
-    """Return the place of the best candidate, or that after the last one for a rejected sample."""
-    below = scorer.rejection.below
+def _add_nodes(graph: _GraphBuilder, probabilities: str, tree: Tree) -> str:
+    """Return the sums of the probabilities of the leaves below each node."""
+    pairs = tree.membership.tocoo()
+    parts = graph.apply("Gather", probabilities, graph.constant(pairs.col, np.int64), axis=1)
+    n_rows = graph.apply("Shape", probabilities, end=1)
+    shape = graph.apply("Concat", n_rows, graph.constant([len(tree)], np.int64), axis=0)
+    empty = graph.apply("Expand", graph.constant(0.0), shape)
+    rows = graph.constant(pairs.row[None, :], np.int64)
+    rows = graph.apply("Expand", rows, graph.apply("Shape", parts))
+    options = {"axis": 1, "reduction": "add", "output": "node_probabilities"}
+    return graph.apply("ScatterElements", empty, rows, parts, **options)
+
+
+def _apply_rejection(
+    graph: _GraphBuilder, best: str, probabilities: str, scorer: Scorer, nodes: str | None
+) -> str:
+    """Return the place of the best candidate, or that after the last one for a rejected sample.
+
+    With probabilities of nodes, a rejected sample gets the deepest one that is accepted.
+    """
+    below, axis = scorer.rejection.below, graph.constant([1], np.int64)
     if below is None:
         return best
-    highest = graph.apply("ReduceMax", probabilities, graph.constant([1], np.int64), keepdims=0)
+    highest = graph.apply("ReduceMax", probabilities, axis, keepdims=0)
     is_rejected = graph.apply("Less", highest, graph.constant(below))
-    place = graph.constant(len(scorer.labels), np.int64)
-    return graph.apply("Where", is_rejected, place, best)
+    other = graph.constant(len(scorer.names), np.int64)
+    if scorer.tree is not None and nodes is not None and len(scorer.tree.inner):
+        above = find_above(scorer.tree, None)
+        Q = graph.apply("Gather", nodes, graph.constant(above, np.int64), axis=1)
+        half = graph.apply("Mul", Q, graph.constant(0.5))
+        order = graph.apply("Add", half, graph.constant(scorer.tree.depths[above]))
+        is_low = graph.apply("Less", Q, graph.constant(below))
+        order = graph.apply("Where", is_low, graph.constant(0.0), order)
+        found = graph.apply("ArgMax", order, axis=1, keepdims=0)
+        found = graph.apply("Gather", graph.constant(above, np.int64), found)
+        deepest = graph.apply("ReduceMax", order, axis, keepdims=0)
+        is_sure = graph.apply("Greater", deepest, graph.constant(0.0))
+        other = graph.apply("Where", is_sure, found, other)
+    return graph.apply("Where", is_rejected, other, best)
 
 
 def _label_values(scorer: Scorer) -> np.ndarray:
-    """Return the candidates and, after them, the label of rejected samples if there is one."""
-    labels = scorer.labels
+    """Return the candidates, or the nodes of the tree, and the label of rejected samples."""
+    labels = scorer.names
     values, kinds = labels.tolist(), {labels.dtype.kind}
     if scorer.rejection.below is not None:
         values.append(scorer.rejection.check_label(labels))
@@ -395,9 +441,11 @@ def _describe_outputs(scorer: Scorer, labels: np.ndarray, k: int) -> dict[str, d
     q = len(scorer.labels)
     kind = {"U": "string", "i": "int64", "f": "double"}[labels.dtype.kind]
     predicted, ranked = "Predicted label", "scores"
-    if len(labels) > q:
+    if len(labels) > len(scorer.names):
         below = scorer.rejection.below
-        predicted += f", or {labels[-1].item()!r} if the highest probability is below {below}"
+        deepest = "" if scorer.tree is None else "the deepest node that is not, or "
+        label = labels[-1].item()
+        predicted += f", or {deepest}{label!r} if the highest probability is below {below}"
     outputs = {"label": _describe(kind, [_ROWS], f"{predicted}.")}
     each = "of each candidate, in the order of `classes`."
     if scorer.temperature is not None:
@@ -407,6 +455,10 @@ def _describe_outputs(scorer: Scorer, labels: np.ndarray, k: int) -> dict[str, d
     best = "Labels of the best candidates, best first."
     outputs["top_labels"] = _describe(kind, [_ROWS, k], best)
     outputs[f"top_{ranked}"] = _describe("float", [_ROWS, k], f"Their {ranked}.")
+    if scorer.tree is not None:
+        shape = [_ROWS, len(scorer.tree)]
+        text = "Probability of each node of the tree, in the order of `nodes`."
+        outputs["node_probabilities"] = _describe("float", shape, text)
     return outputs
 
 

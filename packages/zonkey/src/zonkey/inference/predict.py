@@ -270,7 +270,8 @@ class ProbabilityMixin(ExplainedMixin):
         ----------
         below : float or None
             `predict` returns `label` if the highest probability is below this number in [0, 1].
-            None rejects nothing.
+            With a tree of classes, it first looks for the deepest node of at least this
+            probability. None rejects nothing.
         label : label, default=None
             Label of rejected samples. None: "unknown" for text labels, -1 for numbers.
 
@@ -286,7 +287,7 @@ class ProbabilityMixin(ExplainedMixin):
                 "0.5, for example."
             )
         if below is not None:
-            Rejection(below, label).check_label(to_numpy(self.classes_))
+            Rejection(below, label).check_label(self.scorer_.names)
         return self._copy_with(self.state_, reject_below=below, reject_label=label)
 
     @accept_chunks

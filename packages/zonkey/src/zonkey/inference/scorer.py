@@ -31,6 +31,8 @@ from ..labels import format_value, place_labels, warn_user
 from ..persistence.checks import require_labels, require_number, require_shape, require_that
 from ..prototypes import Prototypes
 from ..threads import multiply
+from ..tree import Tree
+from .nodes import choose_nodes
 
 _KEPT = "_kept"  # the scores in another dtype
 _FEW = 16  # up to this `k`, the best classes are found one by one
@@ -176,7 +178,7 @@ class Rejection:
     """Which predictions are replaced by a label for "none of these".
 
     `below` is the lowest accepted probability, None if all are accepted. `label` None denotes
-    "unknown" or -1.
+    "unknown" or -1. With a tree, the deepest node that is accepted is the answer before it.
     """
 
     below: float | None
@@ -235,6 +237,7 @@ class Scorer:
     temperature: float | None = None  # divisor before the softmax; None without probabilities
     rejection: Rejection = Rejection(None, None)  # which predictions are replaced
     has_centers: bool = True  # whether scores compare distances to centers
+    tree: Tree | None = None  # whose leaves are the candidates
     # Maps samples to the vectors that are compared; None if these are the samples.
     transform: Callable[[Array], Array] | None = None
     # Returns the scores of any prototypes in any dtype, without penalties.
@@ -310,9 +313,19 @@ class Scorer:
                 return
             yield scores
 
-    def predict(self, X: Array) -> Array:
-        """Return the best candidate of each row, or the label of rejected samples."""
+    @property
+    def names(self) -> np.ndarray:
+        """Labels of all answers but that of rejected samples: candidates or nodes of the tree."""
+        return self.labels if self.tree is None else self.tree.nodes
+
+    def predict(self, X: Array, level: int | None = None) -> Array:
+        """Return the best candidate of each row, or the label of rejected samples.
+
+        With a tree, it is the best node at a level, or the deepest that is not rejected.
+        """
         xp, rejects = namespace(X), self.rejection.below is not None
+        if self.tree is not None and (rejects or level is not None):
+            return self._predict_nodes(self.tree, X, level)
         best, highest = [], []
         for scores in self.finite_blocks(X):
             best.append(xp.argmax(scores, axis=1))
@@ -324,6 +337,14 @@ class Scorer:
         return self.rejection.apply(
             predicted, xp.concat(highest) < self.rejection.below, self.labels
         )
+
+    def _predict_nodes(self, tree: Tree, X: Array, level: int | None) -> Array:
+        found, below = [], self.rejection.below
+        for scores in self.finite_blocks(X):
+            found.append(choose_nodes(tree, softmax(scores / self.temperature), level, below))
+        rows, refused = (namespace(X).concat(parts) for parts in zip(*found, strict=True))
+        predicted = labels_at(tree.nodes, rows)
+        return predicted if below is None else self.rejection.apply(predicted, refused, tree.nodes)
 
     def reject(self, rejection: Rejection) -> Scorer:
         """Return a scorer that rejects other samples."""

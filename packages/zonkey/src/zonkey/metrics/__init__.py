@@ -14,6 +14,7 @@ from .selective import (
     precision_threshold,
     risk_coverage_curve,
 )
+from .tree import hierarchical_scores, level_accuracy, tree_distance
 
 __all__ = [
     "PrecisionThreshold",
@@ -23,11 +24,14 @@ __all__ = [
     "best_temperature",
     "expected_calibration_error",
     "generalized_scores",
+    "hierarchical_scores",
     "hit_at_k",
+    "level_accuracy",
     "mean_confidence_interval",
     "paired_bootstrap_interval",
     "per_class_accuracy",
     "precision_threshold",
     "risk_coverage_curve",
     "seen_unseen_curve",
+    "tree_distance",
 ]

@@ -215,7 +215,9 @@ def class_bootstrap(
         yield counts * worth[class_of]
 
 
-def interval_of(value: float, draws: np.ndarray, confidence: float) -> tuple[float, float]:
+def interval_of(
+    value: float, draws: np.ndarray, confidence: float, highest: float = 1.0
+) -> tuple[float, float]:
     """Return percentiles of the draws of a share, moved so that the mean draw lies at the value.
 
     Draws of curved figures, such as a calibration error, are biased; the spread is not. Draws
@@ -223,5 +225,5 @@ def interval_of(value: float, draws: np.ndarray, confidence: float) -> tuple[flo
     """
     draws = draws[~np.isnan(draws)]
     tails = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
-    low, high = np.clip(value + tails - draws.mean(), 0.0, 1.0)
+    low, high = np.clip(value + tails - draws.mean(), 0.0, highest)
     return float(min(low, value)), float(max(high, value))

@@ -287,7 +287,10 @@ def _summary(model: Any) -> dict[str, Any]:
     labels = to_numpy(last.classes_).tolist()
     score = getattr(last, "best_score_", float("nan"))
     candidates = getattr(last, "candidates", "all")
+    tree = getattr(last, "tree_", None)
+    levels = {} if tree is None else {"tree": {"levels": tree.n_levels, "inner": len(tree.inner)}}
     return {
+        **levels,
         "estimator": " > ".join(type(step).__name__ for _, step in steps),
         "n_features": int(_first_of(_split_encoder(model)[1]).n_features_in_),
         "n_dimensions": None if known is None else known.n_dimensions,

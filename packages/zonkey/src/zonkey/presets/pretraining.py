@@ -8,6 +8,7 @@ other class name. Inner nodes of WordNet take part: "bird" is the mean of its cl
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -24,6 +25,7 @@ from ..parameters import check_option
 from ..persistence.container import read_arrays
 from ..preprocessing import FeatureNormalizer
 from ..prototypes import Prototypes
+from ..tree import Tree
 
 KIND = "pretrained base"
 _NAMES = ("efficientnet-lite0",)
@@ -81,6 +83,33 @@ class Base:
         """The classes of ImageNet."""
         return Prototypes(self.names[: self.n_leaves], self.vectors[: self.n_leaves])
 
+    def make_tree(self) -> Tree:
+        """Return a tree of the classes; the parent is the smallest inner node with more of them.
+
+        WordNet has several nodes above some. Of nodes with the same classes the last is taken.
+        """
+        n = self.n_leaves
+        by_classes = {frozenset(below.tolist()): n + j for j, below in enumerate(self.members)}
+        inner = sorted((below for below in by_classes if len(below) > 1), key=len)
+        nodes = [*((frozenset((i,)), i, 0) for i in range(n))]
+        nodes += [(below, by_classes[below], start) for start, below in enumerate(inner, 1)]
+        parents = {
+            self.names[node].item(): next(
+                (self.names[by_classes[above]].item() for above in inner[start:] if below <= above),
+                None,
+            )
+            for below, node, start in nodes
+        }
+        parents = Tree(parents).restrict(self.names[:n]).parents
+        n_children = Counter(parents.values())
+
+        def find_parent(node: Any) -> Any:
+            above = parents[node]
+            is_lone = above is not None and n_children[above] == 1
+            return find_parent(above) if is_lone else above
+
+        return Tree({node: find_parent(node) for node in parents if n_children[node] != 1})
+
     def without(self, leaves: np.ndarray) -> Base:
         """Return the base without some leaves, and without nodes that have no other leaves."""
         gone = np.zeros(self.n_leaves, bool)
@@ -123,6 +152,34 @@ def pretrained_encoders(name: str = "efficientnet-lite0") -> tuple[ImageEncoder,
     return ImageEncoder(name), TextEncoder(templates=list(NAME_TEMPLATES))
 
 
+def imagenet_tree(name: str = "efficientnet-lite0") -> Tree:
+    """Return the classes of ImageNet in a tree of WordNet, made of what a pretrained model holds.
+
+    Parameters
+    ----------
+    name : {"efficientnet-lite0"}, default="efficientnet-lite0"
+        Name of the model.
+
+    Returns
+    -------
+    Tree
+        The 1,000 classes of ``pretrained(name)`` and the inner nodes above them, each with at least
+        two classes.
+
+    See Also
+    --------
+    pretrained : The model that knows these classes.
+
+    Examples
+    --------
+    >>> from zonkey.presets import imagenet_tree
+    >>> imagenet_tree().path("pizza")[-3:]
+    ('nutriment', 'dish (nutriment)', 'pizza')
+    """
+    check_option("name", name, _NAMES)
+    return _base(name).make_tree()
+
+
 def pretrained(
     name: str = "efficientnet-lite0", classes: Any = None, **parameters: Any
 ) -> AnyShotClassifier:
@@ -152,6 +209,7 @@ def pretrained(
 
     See Also
     --------
+    imagenet_tree : The classes of ImageNet in the tree of WordNet, for `with_tree`.
     pretrained_encoders : The encoders of pictures and texts.
     recommended : The model to fit if there are labeled pictures of many classes.
 
@@ -181,7 +239,7 @@ def fit_on_base(base: Base, known: Prototypes, **parameters: Any) -> AnyShotClas
     """Return a model of these classes that has learned from a base."""
     model = AnyShotClassifier(
         Prototypes(base.labels, base.vectors).extended(known),
-        candidates=known.labels.tolist(),
+        candidates=known.at_leaves().labels.tolist(),
         preprocessing=None,
         prototype_transformer=FeatureNormalizer(center=True),
         **{**_FIXED, **parameters},
