@@ -78,7 +78,7 @@ CLASSIFIERS = {
     "any-shot, unseen": lambda: fitted(candidates="unseen", kernel="rbf", seen_penalty=0.3),
     "any-shot, own temperatures": lambda: fitted(temperature="auto"),
     "any-shot, shares of classes": lambda: fitted(
-        temperature="auto", priors=dict(zip(LABELS, np.arange(1, 13) / 78, strict=True))
+        priors=dict(zip(LABELS, np.arange(1, 13) / 78, strict=True))
     ),
     "adapted": lambda: fitted().with_candidates(UNSEEN).adapt(X[~IS_SEEN]).with_candidates("all"),
     "paper": lambda: ZeroShotClassifier(PROTOTYPES, rho=0.3, seen_penalty=2.0, random_state=1),

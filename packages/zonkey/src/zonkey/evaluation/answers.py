@@ -36,7 +36,6 @@ class Subject:
     temperatures: Mapping[str, float]  # by set of candidates, for models of this library
     reject_below: float | None = None  # lowest accepted probability
     trees: Mapping[str, Tree] = field(default_factory=dict)  # by set of candidates
-    shares: np.ndarray | None = None  # of the classes, that scores take into account
 
     @classmethod
     def from_model(cls, model: Any) -> Subject:
@@ -79,20 +78,8 @@ class Subject:
         model = copies["all"]
         trees = {name: getattr(copy, "tree_", None) for name, copy in copies.items()}
         trees = {name: tree for name, tree in trees.items() if tree is not None}
-        # Shares that `adapt` has estimated are in the scores whatever the temperature.
-        fixed = getattr(model, "priors", None) is not None or not getattr(
-            model, "is_transductive_", False
-        )
-        shares = getattr(model, "priors_", None) if fixed else None
         labels = to_numpy(model.classes_)
-        return cls(model, preprocessing, labels, seen, temperatures, below, trees, shares)
-
-    def shift_scores(self, name: str, columns: np.ndarray) -> np.ndarray | float:
-        """Return what scores of a set of candidates gain: shares count times its temperature."""
-        if self.shares is None or name not in self.temperatures:
-            return 0.0
-        logs = np.log(self.shares / self.shares.mean())[columns]
-        return (self.temperatures[name] - self.temperatures["all"]) * logs
+        return cls(model, preprocessing, labels, seen, temperatures, below, trees)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +213,7 @@ class _Scored:
         probabilities: np.ndarray | None = None
         predicted = None if self.predicted is None else self.predicted[rows]
         if self.scores is not None:
-            scores = self.scores[rows][:, columns] + subject.shift_scores(name, columns)
+            scores = self.scores[rows][:, columns]
             if predicted is None:
                 predicted = columns[scores.argmax(axis=1)]
             rank = _ranks(scores, places)
