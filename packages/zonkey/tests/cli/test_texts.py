@@ -123,6 +123,21 @@ def test_the_least_probability_of_an_answer(made):
     assert (novelty > 0).all()
 
 
+def test_a_precision_that_held_out_texts_show(made, tmp_path):
+    options = "classify", made / "lines.txt", "--classes", NAMES, "--precision", "0.6"
+    labeled = made / "train.csv"
+    found = zonkey_does(*options, "--held-out", labeled, "--save", tmp_path / "m.zonkey")
+    assert found.exit_code == 0, found.output
+    assert "Answers are accepted from" in found.stderr
+    model = zonkey.load(tmp_path / "m.zonkey")
+    assert model.precision_.n_samples == len(pd.read_csv(labeled))
+    assert model.precision_.wanted == 0.6
+    refused = zonkey_does(*options)
+    assert refused.exit_code == 2
+    assert "each candidate has several" in refused.stderr
+    assert "or --held-out" in refused.stderr
+
+
 # With labels
 
 

@@ -13,7 +13,7 @@ from ..metrics.selective import choose_threshold
 from ..persistence.checks import require_number, require_shape
 from .outcomes import Scored
 
-_MOST_ANSWERS = 400
+_LENGTH = 400  # of the table
 _MOST_RATIO = 1.5  # between numbers of candidates under which probabilities are alike
 _CLOSE = 0.1  # relative difference of temperatures
 
@@ -56,7 +56,7 @@ class LeftOut:
         squares = weights**2
         squares = squares * max(1.0, weights.sum() ** 2 / squares.sum() / max(n, 1.0))
         order = np.argsort(-confidence, kind="stable")
-        ends = np.unique(np.linspace(0, len(order), _MOST_ANSWERS + 1).round().astype(int))[1:]
+        ends = np.unique(np.linspace(0, len(order), _LENGTH + 1).round().astype(int))[1:]
         right, weights, squares = (
             np.diff(np.cumsum(part[order])[ends - 1], prepend=0.0)
             for part in (right, weights, squares)
