@@ -76,8 +76,8 @@ JOINT_SHRINKAGES, JOINT_RIDGES = (64.0, 1024.0), (0.3, 1.0, 3.0, 10.0, 100.0)
 _SHORTLIST = 4  # points of highest accuracy among which the harmonic mean decides
 _ROUNDS = 2
 DEFAULT_WORTH, _WORTH_OF_FEW = 8.0, 1.0  # of classes that are told apart on folds, else
-# Of joint spaces: usual worth of a name; what squared errors count beside it, which are too high, as
-# errors of names confuse classes less than those of samples; how many samples a penalty of 0 is.
+# Of joint spaces: usual worth of a name; what squared errors count beside it, which are too high,
+# as errors of names confuse classes less than those of samples; samples that a penalty of 0 is.
 JOINT_WORTH, _SHARE_OF_ERRORS, _EVEN = 16.0, 0.125, 200.0
 _MOST_NESTED = 200  # classes; among more, those of one fold hardly change the choice
 _MOST_PARTS = 4  # of a fold that holds out more classes than are unseen
