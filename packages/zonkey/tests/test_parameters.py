@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from parameter_cases import cases_of, undeclared
 
-from zonkey import AnyShotClassifier, Moments
+from zonkey import AnyShotClassifier, Moments, MultiLabelClassifier
 from zonkey.bpl.few_shot import FewShotClassifier
 from zonkey.bpl.nearest_support import NearestSupport
 from zonkey.bpl.zero_shot import ZeroShotClassifier
@@ -39,6 +39,7 @@ UNDECLARED = {
     *["prototypes", "base", "candidates", "random_state", "verbose"],
     *["model", "device", "cache", "templates"],
     *["preprocessing", "prototype_transformer", "transfer", "reject_label"],
+    *["class_weight", "priors"],
 }
 # Accepted, but learning cannot use them: numbers out of all proportion, more than there is.
 UNUSABLE = {1e300, -1e300, np.int32(2)}

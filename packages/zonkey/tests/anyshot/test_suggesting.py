@@ -118,7 +118,8 @@ def test_groups_do_not_depend_on_the_order_of_samples():
     one, other = model.suggest(X_NEW), model.suggest(X_NEW[order])
     assert_allclose(one.useful, other.useful)
     for number in range(len(one.useful)):
-        assert_array_equal(one.rows_of(number), order[other.rows_of(number)])
+        rows = order[other.rows_of(number)]  # equal probabilities are in the order of samples
+        assert_array_equal(np.sort(one.rows_of(number)), np.sort(rows))
 
 
 def test_small_blocks_give_the_same():

@@ -13,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import Array, namespace, sum_columns, to_numpy
 from ..labels import as_labels, format_labels, format_value, require_same_kind
 from ..streaming.accept import accept_chunks
+from ..threads import LimitThreadsMixin
 from .scorer import Rejection, labels_at
 
 
-class BinClassifier(ClassifierMixin, BaseEstimator):
+class BinClassifier(LimitThreadsMixin, ClassifierMixin, BaseEstimator):
     """A fitted classifier that answers with bins of its classes.
 
     The probability of a bin is the sum over its classes. Bins may overlap and need not hold every
