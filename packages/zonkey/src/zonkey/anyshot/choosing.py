@@ -61,7 +61,7 @@ from .posterior import (
 )
 from .refining import USUAL_TEMPERATURE
 from .spaces import measure_names
-from .usual import usual_temperature
+from .usual import usual_temperature, usual_worth
 
 POWERS = (0.5, 1.0)
 SHRINKAGES = (0.25, 1.0, 4.0, 16.0)
@@ -76,9 +76,9 @@ JOINT_SHRINKAGES, JOINT_RIDGES = (64.0, 1024.0), (0.3, 1.0, 3.0, 10.0, 100.0)
 _SHORTLIST = 4  # points of highest accuracy among which the harmonic mean decides
 _ROUNDS = 2
 DEFAULT_WORTH, _WORTH_OF_FEW = 8.0, 1.0  # of classes that are told apart on folds, else
-# Of joint spaces: usual worth of a name; what squared errors count beside it, which are too high,
-# as errors of names confuse classes less than those of samples; samples that a penalty of 0 is.
-JOINT_WORTH, _SHARE_OF_ERRORS, _EVEN = 16.0, 0.125, 200.0
+# Of joint spaces: what squared errors count beside the usual worth of names, because these confuse
+# classes less than samples of the same size; how many samples a penalty of 0 counts as.
+_SHARE_OF_ERRORS, _EVEN = 0.125, 200.0
 _MOST_NESTED = 200  # classes; among more, those of one fold hardly change the choice
 _MOST_PARTS = 4  # of a fold that holds out more classes than are unseen
 _GUARDED = 0.5  # of the share of unseen classes, if nothing else tells the penalty
@@ -333,7 +333,9 @@ class Choosing:
         """Return n0 from the squared error of the priors of held-out classes."""
         if "worth" in self.fixed:
             return float(self.fixed["worth"])
-        view = self._view(point)
+        view, usual = self._view(point), None
+        if self.is_joint:
+            usual = usual_worth(*self._measure_names(point))
         within, errors = [], []
         for fold in (fold for fold in self.folds if fold.draw == 0):
             weights, _ = self._weights(point, fold)
@@ -341,11 +343,10 @@ class Choosing:
             within.append(variance)
             errors.append(self._mean_distance(view, fold, weights) - variance)
         if not np.isfinite(within).any():
-            usual = DEFAULT_WORTH if self._holds_out else _WORTH_OF_FEW
-            return JOINT_WORTH if self.is_joint else usual
+            return usual or (DEFAULT_WORTH if self._holds_out else _WORTH_OF_FEW)
         found = worth_of_prior(float(np.nanmean(within)), float(np.nanmean(errors)))
-        if self.is_joint:
-            return found**_SHARE_OF_ERRORS * JOINT_WORTH ** (1 - _SHARE_OF_ERRORS)
+        if usual is not None:
+            return found**_SHARE_OF_ERRORS * usual ** (1 - _SHARE_OF_ERRORS)
         return found if self.data.n_train >= FEWEST_CLASSES else min(found, DEFAULT_WORTH)
 
     def _mean_distance(self, view: View, fold: Fold, weights: Array) -> float:
@@ -518,14 +519,20 @@ class Choosing:
         found = {name: likely_temperature(parts, usual, n)[0] for name, parts in folds.items()}
         return Temperatures(**found)
 
+    def _measure_names(self, point: Point) -> tuple[float, float]:
+        """Return how surely class means lie along their names, and how long these are."""
+        view = self._view(point)
+        assert view.placed is not None
+        names, every = view.placed[: self.data.n_train, :], np.zeros(self.data.n_train, bool)
+        names = placed_scale(view.means, names, every) * names
+        return measure_names(view.means, names, view.counts, self._length(point))
+
     def _usual_temperature(self, point: Point, worth: float) -> float:
         """Return the usual temperature; names that share the space of samples tell more."""
         view, data, squared = self._view(point), self.data, self._length(point)
         if view.placed is None:
             return USUAL_TEMPERATURE * squared
-        names = view.placed[: data.n_train, :]
-        names = placed_scale(view.means, names, np.zeros(data.n_train, bool)) * names
-        share, length = measure_names(view.means, names, view.counts, squared)
+        share, length = self._measure_names(point)
         n = float(np.median(view.counts))
         sizes = n, data.X.shape[1], len(data.codes), len(data.classes) + data.n_unseen
         of_names, of_samples = (usual_temperature(*sizes, (part, length))[0] for part in (share, 0))

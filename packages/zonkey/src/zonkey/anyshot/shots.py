@@ -20,7 +20,7 @@ from scipy.special import softmax
 from ..arrays import Array, namespace, place_like, sums_by_code, take_rows
 from ..hold_out import rank_distinct
 from .choice import JOINT_START, Choice, Temperatures
-from .choosing import JOINT_WORTH, POWERS
+from .choosing import POWERS
 from .left_out import LeftOut
 from .outcomes import likely_temperature, round_digits
 from .preparing import Preparing
@@ -33,7 +33,14 @@ from .refining import (
 )
 from .shot_folds import LabeledRows, LearnedFold, Names, ShotFold, shot_folds
 from .survey import KeptSamples
-from .usual import NAMES_TEMPERATURE, competition, usual_one_shot, usual_temperature
+from .usual import (
+    NAMES_TEMPERATURE,
+    OTHER_WORTH,
+    competition,
+    usual_one_shot,
+    usual_temperature,
+    usual_worth,
+)
 
 SHRINKAGES = (256.0, 16.0, 4.0, 1.0, 0.25)
 WORTHS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -43,13 +50,10 @@ STRENGTHS = (1e-2, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
 # Usual values and how many doublings from them are as common as a standard deviation.
 _NAMES_ALONE_SPREAD = 0.25  # of temperatures
 _SHRINKAGE, _SHRINKAGE_SPREAD = 16.0, 3.0
-_OTHER_WORTH = 1.0
+_JOINT_WORTH = 16.0  # of names
 _WORTH_SPREAD, _JOINT_SPREAD = 1.5, 0.75
 _STRENGTH_SPREAD = 4.0  # from the strongest pull
 _COST_OF_POWER = 1.0  # for the power that the samples do not suggest, in log-likelihood
-# With one sample per class: share of the variance between classes over how far their means lie
-# along their names (0.8 to 0.95 in five joint spaces).
-_BETWEEN, _LEAST_ERROR, _MOST_WORTH = 0.9, 0.02, 20.0
 _NO_SAMPLE_TEMPERATURE, _COSINE_TEMPERATURE = 0.045, 0.039
 _LONG_TAILS = 1.0  # excess kurtosis, above which a power of 0.5 is usual
 
@@ -67,7 +71,7 @@ Way = tuple[float, float] | None  # power and shrinkage; None is the preprocessi
 def choose_for_names(fixed: dict[str, Any], length: float, *, centered: bool) -> Choice:
     """Return the usual parameters of names alone, of this mean squared length among samples."""
     temperature = length * (_NO_SAMPLE_TEMPERATURE if centered else _COSINE_TEMPERATURE)
-    worth = float(fixed.get("worth", JOINT_WORTH))
+    worth = float(fixed.get("worth", _JOINT_WORTH))
     judges = "worth" not in fixed
     return Choice(
         replace(JOINT_START, power=None, shrinkage=None),
@@ -165,12 +169,11 @@ class ShotChoosing:
         self.folds = [ShotFold(every, every, np.arange(self.n_classes))]
         self.n_out = float(self.weights.sum())
         (learned,) = self._learn(way)
-        worth, scale = _OTHER_WORTH, usual_one_shot(learned.stay.X)
+        worth, scale = OTHER_WORTH, usual_one_shot(learned.stay.X)
         if joint and len(described):
             by_names = self._choose_by_names(learned.narrow(described))
             if by_names is not None:
-                share, of_names, T = by_names
-                worth += share * (of_names - worth)
+                share, worth, T = by_names
                 scale *= (T / scale) ** share
         worth = float(fixed.get("worth", worth if len(described) else 0.0))
         return self._decide(way, worth, Refinement(float("inf"), scale, scale))
@@ -184,16 +187,13 @@ class ShotChoosing:
         if not share:
             return None
         squared = mean_square(learned.out.X)
-        between = _BETWEEN * length  # share of the variance of samples
-        worth = (1 - between) / max(between - length**2, _LEAST_ERROR)
-        # Errors of names confuse classes less than those of single samples of the same size.
-        worth = min(worth * (1 + (1 - length) ** 2), _MOST_WORTH)
         usual = NAMES_TEMPERATURE * length * squared * competition(self.n_classes)
         scores = [center_scores(learned.out.X, learned.prior)]
         T = self._best_temperature([learned], scores, usual, _NAMES_ALONE_SPREAD)[1]
         # Scores grow with the lengths of centers, which are of names and one sample.
+        worth = usual_worth(1.0, length)
         of_centers = float(np.hypot(worth * length, 1.0)) / (worth + 1)
-        return share, worth, T * of_centers / length
+        return share, usual_worth(share, length), T * of_centers / length
 
     def _decide(
         self, way: Way, worth: float, refinement: Refinement, left_out: LeftOut | None = None
@@ -236,7 +236,7 @@ class ShotChoosing:
             cost += _COST_OF_POWER * (power != self._usual_power)
         if len(self._worths()) > 1:
             share = float(np.mean(self.names.is_described)) if joint else 0.0
-            usual = _OTHER_WORTH * (JOINT_WORTH / _OTHER_WORTH) ** share
+            usual = OTHER_WORTH * (_JOINT_WORTH / OTHER_WORTH) ** share
             spread = _WORTH_SPREAD + share * (_JOINT_SPREAD - _WORTH_SPREAD)
             cost += _count_doublings(max(worth, WORTHS[1] / 2), usual, spread)
         return cost / self.n_out

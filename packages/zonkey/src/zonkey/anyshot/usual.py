@@ -17,6 +17,10 @@ NAMES_TEMPERATURE = 0.16  # of names alone, relative to their length
 _TEMPERATURE, _FALL, _SPREAD, _NAMES_SPREAD = 0.09, 0.2, 0.5, 0.35
 _CLASSES, _LEAST_LENGTH = 20, 0.05
 _ONE_SHOT = 1.7
+OTHER_WORTH = 1.0  # of prototypes outside of joint spaces, in samples
+# Share of the variance between classes over how far their means lie along their names (0.8 to 0.95
+# in five joint spaces).
+_BETWEEN, _LEAST_ERROR, _MOST_WORTH = 0.9, 0.02, 20.0
 _SCATTER, _PAIRS = 0.1, 3.0  # usual scatter of products, and how many products tell as much
 
 
@@ -35,6 +39,18 @@ def usual_temperature(
     usual *= 1 + 1 / n_samples  # the mean of all samples is uncertain, too
     usual *= (NAMES_TEMPERATURE * max(length, _LEAST_LENGTH) / usual) ** share
     return usual * competition(n_classes), _SPREAD + share * (_NAMES_SPREAD - _SPREAD)
+
+
+def usual_worth(share: float, length: float) -> float:
+    """Return how many samples a name is usually worth in a joint space.
+
+    `share` says how surely class means lie along their names, which have this length among samples.
+    """
+    between = _BETWEEN * length  # share of the variance of samples
+    worth = (1 - between) / max(between - length**2, _LEAST_ERROR)
+    # Errors of names confuse classes less than those of single samples of the same size.
+    worth = min(worth * (1 + (1 - length) ** 2), _MOST_WORTH)
+    return OTHER_WORTH + share * (worth - OTHER_WORTH)
 
 
 def competition(n_classes: int) -> float:
