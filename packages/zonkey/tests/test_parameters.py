@@ -31,6 +31,7 @@ KINDS = {
     FeatureNormalizer: (FeatureNormalizer, (P.X, P.y)),
     WithinClassWhitener: (WithinClassWhitener, (P.X, P.y)),
     AnyShotClassifier: (partial(AnyShotClassifier, P.prototypes), None),
+    MultiLabelClassifier: (partial(MultiLabelClassifier, P.prototypes), None),
     ImageEncoder: (ImageEncoder, None),
     TextEncoder: (TextEncoder, None),
 }

@@ -23,7 +23,7 @@ def values_of(constraint):
         case Options():
             wrong = [
                 "",
-                "unknown",
+                "no option",
                 constraint.options[0].upper(),
                 1,
                 False,
