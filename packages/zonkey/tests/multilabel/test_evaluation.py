@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from label_cases import NAMES, as_lists, make_labeled
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score, label_ranking_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -14,6 +15,7 @@ from zonkey import MultiLabelClassifier
 from zonkey.evaluation.multilabel import ranking_losses
 from zonkey.metrics import mean_average_precision, multilabel_calibration_error
 from zonkey.metrics.multilabel import average_precisions, calibration_gaps
+from zonkey.preprocessing import FeatureNormalizer
 
 RNG = np.random.default_rng(0)
 
@@ -61,6 +63,19 @@ def test_output(result, tmp_path):
     page = found.to_html(tmp_path / "page.html").read_text()
     assert "macro F1 of unseen labels" in page
     assert NAMES[3] in page
+
+
+def test_the_baseline_of_a_single_label_that_varies():
+    X, Y, _ = make_labeled(32, n=100)
+    Y = np.column_stack([np.ones(100, int), Y[:, -1]])
+    model = MultiLabelClassifier().fit(X, Y)
+    found = zonkey.evaluate(model, X, Y, baselines="logistic", training=(X, Y))
+    steps = FeatureNormalizer(), StandardScaler(), LogisticRegression()
+    own = make_pipeline(*steps).fit(X, Y[:, 1]).predict_proba(X)
+    P = np.column_stack([np.ones(100), own[:, 1]])
+    baseline = found.models[1].scores
+    assert baseline["ece"] == pytest.approx(multilabel_calibration_error(Y, P), abs=1e-4)
+    assert baseline["micro_f1"] == pytest.approx(f1_score(Y, P > 0.5, average="micro"))
 
 
 def test_a_pipeline_and_strange_labels():
