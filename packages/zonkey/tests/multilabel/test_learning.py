@@ -314,6 +314,15 @@ def test_tiny_problems_of_any_kind_have_answers(seed):
     assert model.predict(X).shape == (n, m + (seed % 2))
 
 
+def test_numbers_as_labels_are_scored_in_the_order_of_the_answers():
+    X, Y, _ = make_labeled(15, n=80)
+    model = MultiLabelClassifier().fit(X, [{3 * j + 1 for j in np.flatnonzero(row)} for row in Y])
+    assert model.score(X, model.predict(X)) == 1
+    assert zonkey.evaluate(model, X, model.predict(X)).scores["micro_f1"] == 1
+    with pytest.raises(ValueError, match="known to be scored; 1 of 960"):
+        model.score(X, np.where(np.arange(960).reshape(80, 12) == 5, np.nan, Y))
+
+
 def test_unknown_names_are_refused():
     X, Y, P = make_labeled(14, n=60)
     with pytest.raises(ValueError, match="needs a prototype"):

@@ -327,6 +327,11 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
             )
         predicted = self.predict(X)
         truth = self.read_labels(y)
+        if truth.min() < 0:
+            raise ValueError(
+                f"y must be known to be scored; {(truth < 0).sum()} of {truth.size} entries are "
+                "NaN or -1. Leave these samples out, or use zonkey.evaluate."
+            )
         return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
 
     def read_labels(self, y: Any) -> np.ndarray:
@@ -335,7 +340,8 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
         Parameters
         ----------
         y : array-like of shape (n_samples, n_labels), or list of n_samples
-            Labels of samples, all of which must be known.
+            Labels of samples, all of which must be known to the model. An indicator matrix without
+            names has the columns of `classes_`.
 
         Returns
         -------
