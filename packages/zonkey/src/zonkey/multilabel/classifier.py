@@ -22,7 +22,7 @@ from ..prototypes import Prototypes
 from ..streaming.accept import accept_chunks, as_chunks
 from .calibrating import sigmoid
 from .fitting import fit_names, fit_state
-from .marks import join_marks, read_marks
+from .marks import check_separable, join_marks, read_marks
 from .state import MultiLabelState
 
 
@@ -299,6 +299,7 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
         ndarray of shape (n_samples,)
             The labels that apply, such as "a|b"; empty text where none does.
         """
+        check_separable(self.classes_, "Labels")
         return np.asarray([join_marks(names) for names in self.predict_sets(X)], dtype=str)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

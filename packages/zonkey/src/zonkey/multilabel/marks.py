@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import is_device_array, to_numpy
+from ..errors import DataError
 from ..labels import as_labels, format_labels, format_value, require_same_kind
 from ..prototypes import Prototypes
 
@@ -96,6 +97,16 @@ def read_marks(Y: Any, n: int | None = None, known: np.ndarray | None = None) ->
 def join_marks(names: Any) -> str:
     """Return labels as one text, separated by `|`."""
     return SEPARATOR.join(map(str, names))
+
+
+def check_separable(labels: np.ndarray, what: str) -> None:
+    """Refuse labels that cannot be told apart in a text `a|b`."""
+    for label in labels.tolist():
+        if SEPARATOR in str(label):
+            raise DataError(
+                f"{what} must not contain {SEPARATOR!r}, which stands between the labels of a "
+                f"sample; got {format_value(label)}. Rename it."
+            )
 
 
 def split_marks(text: str) -> tuple[str, ...]:
