@@ -221,6 +221,26 @@ def test_wanted_precision_and_number():
     assert np.array_equal(low.predict(X) > 0, low.predict_proba(X) > 0.2)
 
 
+def test_wanted_precision_is_the_threshold_without_samples_to_leave_out():
+    X, Y, P = make_labeled(16, n=5)
+    for model in (
+        MultiLabelClassifier(P, space="joint", precision=0.9).fit(),
+        MultiLabelClassifier(P, precision=0.9).fit(X, as_lists(Y)),
+        MultiLabelClassifier(precision=0.9).fit(X, Y),
+    ):
+        assert np.allclose(model.thresholds_, 0.9)
+    sure = MultiLabelClassifier(P, space="joint", precision=1.0).fit()
+    assert np.allclose(sure.thresholds_, 0.999)
+    assert np.isfinite(sure.decision_function(X)).all()
+
+
+def test_labels_of_which_nobody_knows_are_as_frequent_as_others():
+    X, Y, _ = make_labeled(17)
+    model = MultiLabelClassifier().fit(X, np.column_stack([Y, np.full(len(Y), -1)]))
+    typical = np.median(Y.mean(axis=0))
+    assert np.allclose(model.predict_proba(X)[:, -1], typical, atol=0.01)
+
+
 def test_order_and_copies_do_not_matter():
     X, Y, P = make_labeled(9, n=120)
     lists = as_lists(Y)

@@ -62,7 +62,7 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
     precision : float, default=None
         Wanted share, in (0, 1], of right predictions of each label: the lowest threshold that
         reaches it on samples that were left out. A label that never reaches it is not predicted
-        below a probability of 0.999.
+        below a probability of 0.999. With too few samples to leave some out, it is the threshold.
     random_state : int, RandomState or None, default=0
         Seed of what is chosen of very many samples or labels.
 

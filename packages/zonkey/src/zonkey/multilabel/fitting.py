@@ -80,7 +80,7 @@ def fit_names(model: Any, X: Any) -> MultiLabelState:
         learned = replace(learned, mean=np.zeros_like(learned.mean))
     typical = usual_base(m)
     vars(learned)["base"] = np.full(m, typical)
-    common = Common()
+    common = Common.usual(wanted)
     if X is not Q:
         common = match_number(learned, common, learned.prepare(X))
     settled = settle_names(learned, common, wanted)
