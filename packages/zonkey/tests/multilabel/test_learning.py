@@ -241,6 +241,15 @@ def test_labels_of_which_nobody_knows_are_as_frequent_as_others():
     assert np.allclose(model.predict_proba(X)[:, -1], typical, atol=0.01)
 
 
+def test_labels_that_always_apply_together_are_no_reason_to_warn(recwarn):
+    X, Y, _ = make_labeled(18, n=100)
+    model = MultiLabelClassifier().fit(X, Y[:, [-1, -1]])
+    assert (model.predict(X) == Y[:, [-1, -1]]).mean() > 0.8
+    assert not recwarn
+    with pytest.warns(UserWarning, match="scores say nothing"):
+        MultiLabelClassifier().fit(np.ones((100, 3)), Y[:, :2])
+
+
 def test_order_and_copies_do_not_matter():
     X, Y, P = make_labeled(9, n=120)
     lists = as_lists(Y)
