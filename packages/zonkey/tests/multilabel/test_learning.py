@@ -173,6 +173,10 @@ def test_names_alone_in_a_joint_space():
         assert zonkey.metrics.mean_average_precision(Y, proba) > 0.5
         assert model.seen_classes_.size == 0
     assert abs(proba.sum(axis=1).mean() - 2) < 0.1
+    single = MultiLabelClassifier(P.subset(NAMES[11:]), space="joint")
+    for samples in (None, X):
+        with pytest.raises(ValueError, match="at least two labels to be compared; got 'l11'"):
+            single.fit(samples)
 
 
 def test_unknown_labels_become_likelier():
