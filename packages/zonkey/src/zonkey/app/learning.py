@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..errors import DataError, Problem
+from ..errors import DataError, Problem, reword
 from ..files.formats import open_table, read_cells
 from ..files.readers import require_existing, translate_errors
 from ..inference.scorer import unwrap
@@ -95,9 +96,11 @@ def learn(
         if accepted:
             options = {"features_key": features_key, "text_column": text_column}
             stream = loaded.stream(source or table, **options)
-            loaded, given = _read_samples(loaded, stream, accepted, source or table, progress)
+            stream = _find_samples(loaded, stream, accepted, source or table)
+            with _hint_at_source(source, stream):
+                loaded, given = _read_samples(loaded, stream, accepted, source or table, progress)
+            _require_all(accepted, given, stream, source or table)
             joined = find_spellings("table", sorted({y for y, _ in accepted.values()}), known)
-            _require_all(accepted, given, stream, str(source or table))
             learned, n_known = _learn(loaded, given, accepted, joined)
         same = not learned and target.exists() and target.samefile(model)
         finish = describe_change if same else write_changed
@@ -191,6 +194,29 @@ def _as_text(cell: Any) -> str:
     return normalize_label(str(int(cell) if whole else cell).strip())
 
 
+def _hint_at_source(source: Any, stream: Stream) -> AbstractContextManager[None]:
+    """Say in errors that a table without features needs their source."""
+    if source is not None or isinstance(stream, EncodedStream):
+        return nullcontext()
+    return reword(DataError, {}, "Or pass what the table was made of as `source`.", "source")
+
+
+def _find_samples(
+    loaded: LoadedModel, stream: Stream, accepted: Accepted, source: str | Path
+) -> Stream:
+    """Return accepted texts or pictures only, of which others need not be encoded.
+
+    A model of names learns from all samples where they lie.
+    """
+    if not isinstance(stream, EncodedStream) or loaded.last.state_.knows_names_only:
+        return stream
+    names = SampleIds(Path(source).name).add_items(stream)
+    rows = [row for row, name in enumerate(names) if name in accepted]
+    if not rows:
+        _require_all(accepted, {}, stream, source)
+    return replace(stream, source=stream.items.subset(rows))
+
+
 def _read_samples(
     loaded: LoadedModel,
     stream: Stream,
@@ -201,12 +227,6 @@ def _read_samples(
     """Return the model, placed if it knows names only, and key and features by accepted name."""
     ids = SampleIds(Path(source).name)
     by_names = loaded.last.state_.knows_names_only
-    if isinstance(stream, EncodedStream) and not by_names:  # others need not be encoded
-        rows = [row for row, name in enumerate(ids.add_items(stream)) if name in accepted]
-        if not rows:
-            return loaded, {}
-        stream = replace(stream, source=stream.items.subset(rows))
-        ids = SampleIds(ids.source)
     found: dict[str, tuple[str, np.ndarray]] = {}
     parts = []
     for block in watch_blocks(stream, "Reading", progress):
@@ -230,7 +250,7 @@ def _place(loaded: LoadedModel, X: np.ndarray) -> LoadedModel:
     return loaded.replace_last(placed.without_classes(removed) if removed.size else placed)
 
 
-def _require_all(accepted: Accepted, given: Any, stream: Stream, source: str) -> None:
+def _require_all(accepted: Accepted, given: Any, stream: Stream, source: str | Path) -> None:
     """Refuse accepted samples that the source does not have, unless they were skipped."""
     missing = [name for name in accepted if name not in given]
     if missing and not getattr(stream, "skipped", ()):
