@@ -104,6 +104,7 @@ def test_without_classes_the_labels_are_those_of_the_samples(made, tmp_path):
         ({"chunks": True}, Problem, "several labels"),
         ({"candidates": "unseen"}, Problem, "several labels"),
         ({"multi_label": False}, DataError, "tags"),
+        ({"multi_label": False, "missing": "unknown"}, Problem, "`missing` is of several labels"),
     ],
 )
 def test_refusals(made, tmp_path, options, error, says):
