@@ -167,6 +167,8 @@ def test_pictures_are_found_by_their_paths(photos):
     Path(photos / "photos" / frame["sample"][0]).write_bytes(b"damaged")
     assert "--on-error skip" in refused("learn", model, elsewhere, "--source", photos / "photos")
     options = "--source", photos / "photos", "--on-error", "skip"
-    found = zonkey_does("learn", model, elsewhere, *options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        found = zonkey_does("learn", model, elsewhere, *options)
     assert found.stdout.startswith("Known:   5 samples, learned before\n")
     assert "1 of 6 is not and was skipped" in found.stderr
