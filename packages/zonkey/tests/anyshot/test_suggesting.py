@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import refused
@@ -191,6 +193,15 @@ def test_samples_are_learned_once(tmp_path):
         assert not other.learn_once(X_NEW[:8], Y_NEW[:8], IDS[:8]).any()
     assert_array_equal(model.predict_proba(X_NEW), before)
     assert fitted().state_.remembered is None
+
+
+@pytest.mark.parametrize("convert", [pd.DataFrame, pl.DataFrame, list])
+def test_samples_of_any_kind_are_learned(convert):
+    columns = {f"f{i}": column for i, column in enumerate(X_NEW[:4].T)}
+    given, y = X_NEW[:4].tolist() if convert is list else convert(columns), ["a", "a", "b", "b"]
+    model = AnyShotClassifier(preprocessing=None).fit(given, y)
+    assert model.learn_once(given, y, IDS[:4]).all()  # names of columns are kept: no warning
+    assert_array_equal(model.state_.evidence.counts, [4, 4])
 
 
 def test_repeated_ids_are_one_sample():

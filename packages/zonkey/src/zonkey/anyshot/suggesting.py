@@ -26,6 +26,7 @@ from ..blocks import row_blocks
 from ..constraints import require_memory
 from ..inference.scorer import Rejection, labels_at
 from ..labels import as_labels, check_count, format_value
+from ..samples import pick_rows
 from .novelty import NoveltyMixin, make_novelty
 from .remembering import Remembered, hash_id
 
@@ -297,8 +298,7 @@ class SuggestingMixin(NoveltyMixin):
         is_new[first[~was_known]] = True
         rows = np.flatnonzero(is_new)
         if len(rows):
-            taken = X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows]
-            self.partial_fit(taken, y[rows])
+            self.partial_fit(pick_rows(X, rows), y[rows])
             self._settle(replace(self.state_, remembered=known.add(keys[rows], y[rows])))
         return is_new
 
