@@ -123,6 +123,12 @@ def test_groups_do_not_depend_on_the_order_of_samples():
         assert_array_equal(one.rows_of(number), order[other.rows_of(number)])
 
 
+def test_the_surer_one_of_a_pair_comes_first():
+    Z = RNG.normal(size=(2, 30)).astype(np.float32)
+    for wrong in ([0.1, 0.2], [0.2, 0.1]):
+        assert_array_equal(split_alike(Z, np.array(wrong), 5)[0], np.argsort(wrong))
+
+
 def test_small_blocks_give_the_same():
     model, X = fitted(), X_NEW.copy()
     state = model.state_

@@ -323,7 +323,9 @@ def split_alike(Z: np.ndarray, wrong: np.ndarray, most: int) -> list[np.ndarray]
         is_pure = sure[rows[0]] or len(rows) <= _FEWEST or wrong[rows].sum() <= _MOST_WRONG
         if len(rows) <= most and is_pure:
             away = np.square(Z[rows] - Z[rows].mean(axis=0)).sum(axis=1)
-            found.append(rows[np.argsort(away, kind="stable")])
+            # Two samples are equally far from their mean, but for rounding: the surer one is first.
+            away = np.round(away / max(float(away.max()), 1e-30), 4)
+            found.append(rows[np.lexsort((wrong[rows], away))])
             continue
         side = halve(Z[rows])
         waiting += [rows[~side], rows[side]]
