@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import refused
@@ -122,6 +124,12 @@ def test_groups_do_not_depend_on_the_order_of_samples():
         assert_array_equal(np.sort(one.rows_of(number)), np.sort(rows))
 
 
+def test_the_surer_one_of_a_pair_comes_first():
+    Z = RNG.normal(size=(2, 30)).astype(np.float32)
+    for wrong in ([0.1, 0.2], [0.2, 0.1]):
+        assert_array_equal(split_alike(Z, np.array(wrong), 5)[0], np.argsort(wrong))
+
+
 def test_small_blocks_give_the_same():
     model, X = fitted(), X_NEW.copy()
     state = model.state_
@@ -192,6 +200,15 @@ def test_samples_are_learned_once(tmp_path):
         assert not other.learn_once(X_NEW[:8], Y_NEW[:8], IDS[:8]).any()
     assert_array_equal(model.predict_proba(X_NEW), before)
     assert fitted().state_.remembered is None
+
+
+@pytest.mark.parametrize("convert", [pd.DataFrame, pl.DataFrame, list])
+def test_samples_of_any_kind_are_learned(convert):
+    columns = {f"f{i}": column for i, column in enumerate(X_NEW[:4].T)}
+    given, y = X_NEW[:4].tolist() if convert is list else convert(columns), ["a", "a", "b", "b"]
+    model = AnyShotClassifier(preprocessing=None).fit(given, y)
+    assert model.learn_once(given, y, IDS[:4]).all()  # names of columns are kept: no warning
+    assert_array_equal(model.state_.evidence.counts, [4, 4])
 
 
 def test_repeated_ids_are_one_sample():

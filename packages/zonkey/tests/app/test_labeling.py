@@ -255,10 +255,43 @@ def test_features_are_not_in_the_table(model, source):
     assert "f0" in refusal(app.learn, model, mark(path, frame, accept="yes"), error=DataError)
 
 
+def test_inner_nodes_of_a_tree_are_labels(tmp_path):
+    rng = np.random.default_rng(1)
+    parents = {"a": "X", "b": "X", "c": "Wide Node", "d": "Wide Node"}
+    P = zonkey.Prototypes(list("abcd"), rng.normal(size=(4, 3)), parents=parents)
+    C, y = rng.normal(size=(4, 8)), np.repeat(np.arange(4), 6)
+    X = C[y] + 0.1 * rng.normal(size=(24, 8))
+    zonkey.AnyShotClassifier(P).fit(X, np.array(list("abcd"))[y]).save(tmp_path / "m.zonkey")
+    np.savez(tmp_path / "new.npz", features=X[::3] + 0.01)
+    path, frame = suggested(tmp_path / "m.zonkey", tmp_path / "new.npz")
+    marked = mark(path, frame[:2], accept=["X", "wide_node"])
+    changed = app.learn(tmp_path / "m.zonkey", marked, tmp_path / "new.npz")
+    assert changed.learned == {"X": 1, "Wide Node": 1}
+    assert (changed.joined, changed.added) == ({"wide_node": "Wide Node"}, [])
+
+
 def test_spellings_are_joined(model, source):
     path, frame = suggested(model, source)
     changed = app.learn(model, mark(path, frame[:4], accept="UNSEEN_1"), source)
     assert (changed.joined, changed.learned) == ({"UNSEEN_1": "unseen 1"}, {"unseen 1": 4})
+
+
+def test_a_model_of_names_is_placed_without_its_removed_classes(tmp_path):
+    rng = np.random.default_rng(0)
+    C, y = rng.normal(size=(4, 8)), np.repeat(np.arange(3), 10)
+    X = C[y] + 5 + 0.1 * rng.normal(size=(30, 8))
+    names = zonkey.AnyShotClassifier(zonkey.Prototypes(list("abcd"), C), space="joint").fit()
+    names.without_classes(["d"]).save(tmp_path / "m.zonkey")
+    source = tmp_path / "new.csv"
+    pd.DataFrame(X).add_prefix("f").assign(id=range(30)).to_csv(source, index=False)
+    path, _ = suggested(tmp_path / "m.zonkey", source)
+    found = read(path)[:1]
+    label = "abc"[y[int(found["sample"][0])]]
+    changed = app.learn(tmp_path / "m.zonkey", mark(path, found, accept=label), source)
+    assert (changed.added, changed.classes) == ([], 3)
+    model = zonkey.load(tmp_path / "m.zonkey")
+    assert not model.state_.knows_names_only
+    assert (model.predict(X) == np.array(list("abc"))[y]).all()
 
 
 def test_an_interrupted_run_leaves_the_model(model, source, monkeypatch):

@@ -3,6 +3,7 @@
 import json
 import shutil
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -48,7 +49,9 @@ def test_features(files, tmp_path):
     assert done("learn", model, path, *source).startswith("Known:   18 samples, learned before\n")
     record = json.loads(done("learn", model, path, *source, "--json"))
     assert (record["learned"], record["known"]) == ({}, 18)
-    assert "f0" in refused("learn", model, path)  # features are not in the table
+    said = refused("learn", model, path)  # features are not in the table
+    assert "f0" in said
+    assert "Or pass what the table was made of as --source." in said
     said = refused("suggest", model, tmp_path / "new.csv")
     assert "must have a sample to label" in said
     more = table(np.repeat(UNSEEN, 2), 8).drop(columns="label")
@@ -161,3 +164,11 @@ def test_pictures_are_found_by_their_paths(photos):
     assert refused("learn", model, elsewhere)
     said = done("learn", model, elsewhere, "--source", photos / "photos")
     assert said.startswith("Known:   6 samples, learned before\n")
+    Path(photos / "photos" / frame["sample"][0]).write_bytes(b"damaged")
+    assert "--on-error skip" in refused("learn", model, elsewhere, "--source", photos / "photos")
+    options = "--source", photos / "photos", "--on-error", "skip"
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        found = zonkey_does("learn", model, elsewhere, *options)
+    assert found.stdout.startswith("Known:   5 samples, learned before\n")
+    assert "1 of 6 is not and was skipped" in found.stderr

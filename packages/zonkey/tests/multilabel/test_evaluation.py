@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from label_cases import NAMES, as_lists, make_labeled
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score, label_ranking_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -14,6 +15,7 @@ from zonkey import MultiLabelClassifier
 from zonkey.evaluation.multilabel import ranking_losses
 from zonkey.metrics import mean_average_precision, multilabel_calibration_error
 from zonkey.metrics.multilabel import average_precisions, calibration_gaps
+from zonkey.preprocessing import FeatureNormalizer
 
 RNG = np.random.default_rng(0)
 
@@ -63,6 +65,19 @@ def test_output(result, tmp_path):
     assert NAMES[3] in page
 
 
+def test_the_baseline_of_a_single_label_that_varies():
+    X, Y, _ = make_labeled(32, n=100)
+    Y = np.column_stack([np.ones(100, int), Y[:, -1]])
+    model = MultiLabelClassifier().fit(X, Y)
+    found = zonkey.evaluate(model, X, Y, baselines="logistic", training=(X, Y))
+    steps = FeatureNormalizer(), StandardScaler(), LogisticRegression()
+    own = make_pipeline(*steps).fit(X, Y[:, 1]).predict_proba(X)
+    P = np.column_stack([np.ones(100), own[:, 1]])
+    baseline = found.models[1].scores
+    assert baseline["ece"] == pytest.approx(multilabel_calibration_error(Y, P), abs=1e-4)
+    assert baseline["micro_f1"] == pytest.approx(f1_score(Y, P > 0.5, average="micro"))
+
+
 def test_a_pipeline_and_strange_labels():
     X, Y, _ = make_labeled(31, n=200)
     model = make_pipeline(StandardScaler(), MultiLabelClassifier()).fit(X, Y)
@@ -82,10 +97,10 @@ def test_a_pipeline_and_strange_labels():
 
 
 def test_average_precisions_with_ties_counts_and_unknown():
-    n, m = 40, 3
+    n, m = 40, 4
     S = RNG.integers(0, 6, size=(n, m)) / 6
     Y = RNG.integers(-1, 2, size=(n, m))
-    Y[:, 2] = 0
+    Y[:, 2:] = 0, -1
     counts = RNG.integers(0, 3, size=(4, n)).astype(float)
     found = average_precisions(Y, S, counts)
     for i, row in enumerate(counts):
@@ -93,7 +108,7 @@ def test_average_precisions_with_ties_counts_and_unknown():
             known = Y[:, j] >= 0
             own = average_precision_score(Y[known, j], S[known, j], sample_weight=row[known])
             assert np.isclose(found[i, j], own)
-    assert np.isnan(found[:, 2]).all()
+    assert np.isnan(found[:, 2:]).all()
     mean = mean_average_precision(Y, S, sample_weight=counts[0])
     assert np.isclose(mean, found[0, :2].mean())
 
@@ -134,3 +149,22 @@ def test_metrics_refuse(truth, scores, says):
         mean_average_precision(truth, scores)
     with pytest.raises(ValueError, match="probabilities"):
         multilabel_calibration_error([[0, 1]], [[2.0, 0.5]])
+
+
+def test_calibration_error_refuses():
+    with pytest.raises(ValueError, match="-1 only"):
+        multilabel_calibration_error([[-1, -1]], [[0.1, 0.2]])
+    with pytest.raises(ValueError, match="n_bins must be a positive integer; got 0"):
+        multilabel_calibration_error([[0, 1]], [[0.1, 0.2]], n_bins=0)
+
+
+def test_a_label_of_which_nobody_knows_is_left_out(tmp_path):
+    X, Y, _ = make_labeled(33, n=80)
+    model = MultiLabelClassifier().fit(X, Y)
+    some = np.where(np.arange(12) == 4, -1, Y)
+    found = zonkey.evaluate(model, X, some)
+    row = found.per_label().iloc[4]
+    assert (row["n"], row["n_predicted"]) == (0, 0)
+    f1 = f1_score(np.delete(Y, 4, 1), np.delete(model.predict(X), 4, 1), average="macro")
+    assert found.scores["macro_f1"] == pytest.approx(f1)
+    assert found.to_html(tmp_path / "page.html").exists()

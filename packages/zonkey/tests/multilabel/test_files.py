@@ -104,6 +104,7 @@ def test_without_classes_the_labels_are_those_of_the_samples(made, tmp_path):
         ({"chunks": True}, Problem, "several labels"),
         ({"candidates": "unseen"}, Problem, "several labels"),
         ({"multi_label": False}, DataError, "tags"),
+        ({"multi_label": False, "missing": "unknown"}, Problem, "`missing` is of several labels"),
     ],
 )
 def test_refusals(made, tmp_path, options, error, says):
@@ -112,6 +113,20 @@ def test_refusals(made, tmp_path, options, error, says):
     with pytest.raises(error, match=says):
         app.fit(folder / "rows.csv", folder / "names.csv", tmp_path / "m", **given)
     assert not (tmp_path / "m").exists()
+
+
+def test_labels_that_look_like_several_are_refused(made, tmp_path):
+    folder, _, X, lists, _ = made
+    names = pd.read_csv(folder / "names.csv")
+    names["label"] = names["label"].replace(NAMES[2], f"{NAMES[2]}|{NAMES[3]}")
+    names.to_csv(tmp_path / "names.csv", index=False)
+    options = {"label_column": "tags", "id_columns": ["id"], "multi_label": True}
+    with pytest.raises(DataError, match=r"names.csv must not contain '\|'.*'l02\|l03'. Rename"):
+        app.fit(folder / "rows.csv", tmp_path / "names.csv", tmp_path / "m", **options)
+    model = zonkey.MultiLabelClassifier().fit(X, [[*names, "a|b"] for names in lists])
+    assert "a|b" in model.predict_sets(X[:1])[0]
+    with pytest.raises(ValueError, match=r"'a\|b'\. Rename"):
+        model.predict_texts(X)
 
 
 def test_labels_without_a_description_are_named(made, tmp_path):

@@ -173,6 +173,10 @@ def test_names_alone_in_a_joint_space():
         assert zonkey.metrics.mean_average_precision(Y, proba) > 0.5
         assert model.seen_classes_.size == 0
     assert abs(proba.sum(axis=1).mean() - 2) < 0.1
+    single = MultiLabelClassifier(P.subset(NAMES[11:]), space="joint")
+    for samples in (None, X):
+        with pytest.raises(ValueError, match="at least two labels to be compared; got 'l11'"):
+            single.fit(samples)
 
 
 def test_unknown_labels_become_likelier():
@@ -219,6 +223,35 @@ def test_wanted_precision_and_number():
     low = MultiLabelClassifier(threshold=0.2).fit(X[:600], Y[:600])
     assert np.allclose(low.thresholds_, 0.2)
     assert np.array_equal(low.predict(X) > 0, low.predict_proba(X) > 0.2)
+
+
+def test_wanted_precision_is_the_threshold_without_samples_to_leave_out():
+    X, Y, P = make_labeled(16, n=5)
+    for model in (
+        MultiLabelClassifier(P, space="joint", precision=0.9).fit(),
+        MultiLabelClassifier(P, precision=0.9).fit(X, as_lists(Y)),
+        MultiLabelClassifier(precision=0.9).fit(X, Y),
+    ):
+        assert np.allclose(model.thresholds_, 0.9)
+    sure = MultiLabelClassifier(P, space="joint", precision=1.0).fit()
+    assert np.allclose(sure.thresholds_, 0.999)
+    assert np.isfinite(sure.decision_function(X)).all()
+
+
+def test_labels_of_which_nobody_knows_are_as_frequent_as_others():
+    X, Y, _ = make_labeled(17)
+    model = MultiLabelClassifier().fit(X, np.column_stack([Y, np.full(len(Y), -1)]))
+    typical = np.median(Y.mean(axis=0))
+    assert np.allclose(model.predict_proba(X)[:, -1], typical, atol=0.01)
+
+
+def test_labels_that_always_apply_together_are_no_reason_to_warn(recwarn):
+    X, Y, _ = make_labeled(18, n=100)
+    model = MultiLabelClassifier().fit(X, Y[:, [-1, -1]])
+    assert (model.predict(X) == Y[:, [-1, -1]]).mean() > 0.8
+    assert not recwarn
+    with pytest.warns(UserWarning, match="scores say nothing"):
+        MultiLabelClassifier().fit(np.ones((100, 3)), Y[:, :2])
 
 
 def test_order_and_copies_do_not_matter():
@@ -312,6 +345,15 @@ def test_tiny_problems_of_any_kind_have_answers(seed):
     proba = model.predict_proba(X)
     assert np.all((proba >= 0) & (proba <= 1))
     assert model.predict(X).shape == (n, m + (seed % 2))
+
+
+def test_numbers_as_labels_are_scored_in_the_order_of_the_answers():
+    X, Y, _ = make_labeled(15, n=80)
+    model = MultiLabelClassifier().fit(X, [{3 * j + 1 for j in np.flatnonzero(row)} for row in Y])
+    assert model.score(X, model.predict(X)) == 1
+    assert zonkey.evaluate(model, X, model.predict(X)).scores["micro_f1"] == 1
+    with pytest.raises(ValueError, match="known to be scored; 1 of 960"):
+        model.score(X, np.where(np.arange(960).reshape(80, 12) == 5, np.nan, Y))
 
 
 def test_unknown_names_are_refused():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import sparse
 
@@ -19,6 +20,9 @@ DENSE = np.array([[1, 1, 0], [0, 0, 0], [0, 0, 1], [1, 0, 0]])
         ["a|b", "", "c", "a"],
         np.array(["b | a", "", "c", "a|a"]),
         pd.Series(["a|b", "", "c", "a"]),
+        pl.Series(["a|b", "", "c", "a"]),
+        pl.Series([["a", "b"], [], ["c"], ["a"]]),
+        pl.DataFrame(DENSE, schema=["a", "b", "c"]),
         pd.DataFrame(DENSE, columns=["a", "b", "c"]),
         pd.DataFrame(DENSE[:, ::-1], columns=["c", "b", "a"]),
     ],
@@ -38,11 +42,26 @@ def test_columns_without_names_are_numbers(convert):
     assert np.array_equal(marks.dense(), DENSE)
 
 
-def test_unknown_entries():
-    Y = np.array([[1, np.nan], [0, 1], [-1, 0]])
-    marks = read_marks(Y)
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.array([[1, np.nan], [0, 1], [-1, 0]]),
+        [[1, np.nan], [0, 1], [-1, 0]],
+        [[1, None], [0, 1], [-1, 0]],
+        pd.DataFrame([[1, None], [0, 1], [-1, 0]], dtype="Int64"),
+        pd.DataFrame([[True, None], [False, True], [None, False]], dtype="boolean"),
+    ],
+)
+def test_unknown_entries(given):
+    marks = read_marks(given)
     assert np.array_equal(marks.dense(), [[1, 0], [0, 1], [0, 0]])
     assert np.array_equal(marks.known(), [[1, 0], [1, 1], [0, 1]])
+
+
+def test_as_many_columns_as_known_labels_are_these():
+    known = np.array([1, 2, 7])
+    assert read_marks(DENSE, known=known).labels.tolist() == [1, 2, 7]
+    assert read_marks(DENSE[:, :2], known=known).labels.tolist() == [0, 1]
 
 
 def test_widen_moves_columns():
@@ -63,7 +82,9 @@ def test_texts():
     ("given", "says"),
     [
         (None, "y to be passed"),
-        ([1, 0, 1], "one class per sample"),
+        ([1, 0, 1], "one class per sample.*set"),
+        (["a", None, "b"], "sample 1 are missing"),
+        (pd.Series(["a|b", np.nan, "b"]), "sample 1 are missing"),
         (np.array([[0, 2]]), "got 2.0"),
         ([set(), []], "at least one label"),
         ([], "at least one row"),

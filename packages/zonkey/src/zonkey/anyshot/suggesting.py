@@ -26,6 +26,7 @@ from ..blocks import row_blocks
 from ..constraints import require_memory
 from ..inference.scorer import Rejection, labels_at
 from ..labels import as_labels, check_count, format_value
+from ..samples import pick_rows
 from .novelty import NoveltyMixin, make_novelty
 from .remembering import Remembered, hash_id
 
@@ -297,8 +298,7 @@ class SuggestingMixin(NoveltyMixin):
         is_new[first[~was_known]] = True
         rows = np.flatnonzero(is_new)
         if len(rows):
-            taken = X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows]
-            self.partial_fit(taken, y[rows])
+            self.partial_fit(pick_rows(X, rows), y[rows])
             self._settle(replace(self.state_, remembered=known.add(keys[rows], y[rows])))
         return is_new
 
@@ -323,7 +323,9 @@ def split_alike(Z: np.ndarray, wrong: np.ndarray, most: int) -> list[np.ndarray]
         is_pure = sure[rows[0]] or len(rows) <= _FEWEST or wrong[rows].sum() <= _MOST_WRONG
         if len(rows) <= most and is_pure:
             away = np.square(Z[rows] - Z[rows].mean(axis=0)).sum(axis=1)
-            found.append(rows[np.argsort(away, kind="stable")])
+            # Two samples are equally far from their mean, but for rounding: the surer one is first.
+            away = np.round(away / max(float(away.max()), 1e-30), 4)
+            found.append(rows[np.lexsort((wrong[rows], away))])
             continue
         side = halve(Z[rows])
         waiting += [rows[~side], rows[side]]

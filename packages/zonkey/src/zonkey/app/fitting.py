@@ -194,6 +194,11 @@ def fit(
     if multi_label:
         check_multi_label(candidates=candidates, preset=preset, unlabeled=unlabeled, chunks=chunks)
         learn, parameters = learn_labels, {"missing": missing, "random_state": random_state}
+    elif missing != "negative":
+        rule, remedy = "is of several labels per sample", "Pass `multi_label`, or leave it out."
+        raise Problem(
+            "`missing`", rule, f"got {missing!r}", remedy, option=("missing", "multi_label")
+        )
 
     def write(model: Any, names: list[str] | None, called: Any) -> None:
         progress(Step("Writing"))

@@ -12,7 +12,7 @@ from ..errors import DataError, Problem
 from ..files.classes import Samples
 from ..files.own import missing_prototypes, wrong_marks
 from ..multilabel.classifier import MultiLabelClassifier
-from ..multilabel.marks import split_marks
+from ..multilabel.marks import check_separable, split_marks
 from ..prototypes import Prototypes
 from .fitting_in_memory import FitInput, say_space
 from .models import read_rows
@@ -79,6 +79,7 @@ def _read_classes(training: FitInput, stream: Stream, labels: np.ndarray) -> Pro
         training.classes, training.label_column, of=stream
     )
     files = training.source.name, training.classes.name
+    check_separable(known.labels, f"Labels of {training.classes.name}")
     problems = missing_prototypes(labels, known.labels, *files, columns, "name or prototype")
     if problems:
         raise DataError(problems[0])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
-from ..errors import DataError, Problem
+from ..errors import DataError, Problem, reword
 from ..files.formats import open_table, read_cells
 from ..files.readers import require_existing, translate_errors
 from ..inference.scorer import unwrap
@@ -46,10 +48,10 @@ def learn(
 
     In the column `accept`, `yes`, `y`, `x`, `1` or `true` takes the suggested label, `no`, `n`,
     `0` or `false` leaves the sample out, and anything else is its label, of a known or a new
-    class. What is the label of a class always means that class. An empty cell follows
-    `accept_group`, which is filled in once per group, in the same way. Samples that the model has
-    learned from such a table before are not learned again. A model by names alone first learns
-    from all samples where they lie, if there are 20.
+    class, or an inner node of a tree. What is the label of a class always means that class. An
+    empty cell follows `accept_group`, which is filled in once per group, in the same way. Samples
+    that the model has learned from such a table before are not learned again. A model by names
+    alone first learns from all samples where they lie, if there are 20.
 
     Parameters
     ----------
@@ -88,19 +90,26 @@ def learn(
         loaded = LoadedModel.load(model, encoder=encoder, on_error=on_error, cache=cache)
         loaded.require("learn_once", "Learning a table")
         before = loaded.rows()
-        known = [str(row["label"]) for row in before]
+        known = _list_labels(before)
         accepted = read_accepted(Path(table), known)
         learned, joined, n_known = {}, {}, 0
         if accepted:
             options = {"features_key": features_key, "text_column": text_column}
             stream = loaded.stream(source or table, **options)
-            given = _read_samples(loaded, stream, accepted, source or table, progress)
+            stream = _find_samples(loaded, stream, accepted, source or table)
+            with _hint_at_source(source, stream):
+                loaded, given = _read_samples(loaded, stream, accepted, source or table, progress)
+            _require_all(accepted, given, stream, source or table)
             joined = find_spellings("table", sorted({y for y, _ in accepted.values()}), known)
-            _require_all(accepted, given, stream, str(source or table))
             learned, n_known = _learn(loaded, given, accepted, joined)
         same = not learned and target.exists() and target.samefile(model)
         finish = describe_change if same else write_changed
         return finish(before, loaded, target, learned=learned, joined=joined, known=n_known)
+
+
+def _list_labels(rows: list[dict[str, Any]]) -> list[str]:
+    """Return classes, and the nodes of a tree above them, as text."""
+    return sorted({str(name) for row in rows for name in (row["label"], *row.get("above", ()))})
 
 
 def read_accepted(path: Path, known: Iterable[str]) -> Accepted:
@@ -185,22 +194,39 @@ def _as_text(cell: Any) -> str:
     return normalize_label(str(int(cell) if whole else cell).strip())
 
 
+def _hint_at_source(source: Any, stream: Stream) -> AbstractContextManager[None]:
+    """Say in errors that a table without features needs their source."""
+    if source is not None or isinstance(stream, EncodedStream):
+        return nullcontext()
+    return reword(DataError, {}, "Or pass what the table was made of as `source`.", "source")
+
+
+def _find_samples(
+    loaded: LoadedModel, stream: Stream, accepted: Accepted, source: str | Path
+) -> Stream:
+    """Return accepted texts or pictures only, of which others need not be encoded.
+
+    A model of names learns from all samples where they lie.
+    """
+    if not isinstance(stream, EncodedStream) or loaded.last.state_.knows_names_only:
+        return stream
+    names = SampleIds(Path(source).name).add_items(stream)
+    rows = [row for row, name in enumerate(names) if name in accepted]
+    if not rows:
+        _require_all(accepted, {}, stream, source)
+    return replace(stream, source=stream.items.subset(rows))
+
+
 def _read_samples(
     loaded: LoadedModel,
     stream: Stream,
     accepted: Accepted,
     source: str | Path,
     progress: Progress,
-) -> dict[str, tuple[str, np.ndarray]]:
-    """Return key and features of each accepted sample by its name, and place a model of names."""
+) -> tuple[LoadedModel, dict[str, tuple[str, np.ndarray]]]:
+    """Return the model, placed if it knows names only, and key and features by accepted name."""
     ids = SampleIds(Path(source).name)
     by_names = loaded.last.state_.knows_names_only
-    if isinstance(stream, EncodedStream) and not by_names:  # others need not be encoded
-        rows = [row for row, name in enumerate(ids.add_items(stream)) if name in accepted]
-        if not rows:
-            return {}
-        stream = replace(stream, source=stream.items.subset(rows))
-        ids = SampleIds(ids.source)
     found: dict[str, tuple[str, np.ndarray]] = {}
     parts = []
     for block in watch_blocks(stream, "Reading", progress):
@@ -211,11 +237,20 @@ def _read_samples(
         if by_names:
             parts.append(block.X)
     if sum(map(len, parts)) >= _FEWEST_PLACED:
-        loaded.last.fit(np.concatenate(parts))
-    return found
+        loaded = _place(loaded, np.concatenate(parts))
+    return loaded, found
 
 
-def _require_all(accepted: Accepted, given: Any, stream: Stream, source: str) -> None:
+def _place(loaded: LoadedModel, X: np.ndarray) -> LoadedModel:
+    """Return a model of names that has learned where samples lie; removed classes stay removed."""
+    steps, last = unwrap(loaded.model)
+    removed = last.state_.hidden
+    placed: Any = clone(last)
+    placed.fit(X if steps is None else steps.transform(X))
+    return loaded.replace_last(placed.without_classes(removed) if removed.size else placed)
+
+
+def _require_all(accepted: Accepted, given: Any, stream: Stream, source: str | Path) -> None:
     """Refuse accepted samples that the source does not have, unless they were skipped."""
     missing = [name for name in accepted if name not in given]
     if missing and not getattr(stream, "skipped", ()):

@@ -118,7 +118,8 @@ def _fit_baseline(last: Any, X: Any, training: Any) -> tuple[str, np.ndarray, np
         each = OneVsRestClassifier(LogisticRegression())
         model = make_pipeline(FeatureNormalizer(), StandardScaler(), each)
         model.fit(to_numpy(training[0]), Y[:, varies])
-        P[:, varies] = np.reshape(model.predict_proba(to_numpy(X)), (n, -1))
+        found = model.predict_proba(to_numpy(X))
+        P[:, varies] = found[:, -varies.sum() :]  # of one label, the first column is its absence
     return _BASELINE, P, (P > 0.5).astype(int), (_NOTE,)
 
 

@@ -70,18 +70,20 @@ class LinearScores:
         placed = namespace(constants).astype(place_like(penalties, constants), constants.dtype)
         return replace(self, constants=constants + placed)
 
-    def check(self, W: Array | None = None) -> LinearScores:
-        """Return the scores; refuse infinite ones, and warn if they are the same for all.
-
-        W, if given, is the projection behind them.
-        """
-        xp = namespace(self.centers)
+    def check_finite(self, W: Array | None = None) -> LinearScores:
+        """Return the scores; refuse infinite ones. W, if given, is the projection behind them."""
         if not has_only_finite(self.constants) or (W is not None and not has_only_finite(W)):
             raise ValueError(
                 "Centers of classes must be finite, and so must their squares; in "
                 f"{self.constants.dtype} they are not. Scale samples and prototypes to a similar "
                 "size, or fit on float64."
             )
+        return self
+
+    def check(self, W: Array | None = None) -> LinearScores:
+        """Return the scores; refuse infinite ones, and warn if they are the same for all."""
+        self.check_finite(W)
+        xp = namespace(self.centers)
         differ = xp.any(self.centers != self.centers[:1, :])
         differ = differ if W is None else differ & xp.any(W != 0)
         if self.centers.shape[0] > 1 and not bool(differ):

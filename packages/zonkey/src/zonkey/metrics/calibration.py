@@ -180,14 +180,19 @@ def expected_calibration_error(
     true, columns = require_filled(y_true, "y_true"), require_filled(classes, "classes")
     check_columns(true, columns)
     P = _as_probabilities(probabilities, (true.size, columns.size))
-    if isinstance(n_bins, bool) or not isinstance(n_bins, Integral) or n_bins < 1:
-        raise ValueError(f"n_bins must be a positive integer; got {n_bins!r}. Use 15.")
+    check_bins(n_bins)
     confidence = np.clip(P.max(axis=1), 0.0, 1.0)
     right = columns[P.argmax(axis=1)] == true
     given = check_weights(sample_weight, P)
     shares = np.ones(true.size) if given is None else to_numpy(given)
     gaps = np.bincount(confidence_bins(confidence, int(n_bins)), shares * (right - confidence))
     return float(np.abs(gaps).sum() / shares.sum())
+
+
+def check_bins(n_bins: Any) -> None:
+    """Refuse a number of bins that is none."""
+    if isinstance(n_bins, bool) or not isinstance(n_bins, Integral) or n_bins < 1:
+        raise ValueError(f"n_bins must be a positive integer; got {n_bins!r}. Use 15.")
 
 
 def confidence_bins(confidence: NDArray[np.float64], n_bins: int = 15) -> NDArray[np.intp]:

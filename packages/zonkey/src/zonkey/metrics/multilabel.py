@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import require_values
 from ..constraints import check_weights
-from .calibration import confidence_bins
+from .calibration import check_bins, confidence_bins
 
 
 def mean_average_precision(
@@ -84,6 +84,9 @@ def multilabel_calibration_error(
             f"y_prob must be probabilities; got values from {P.min():.3g} to {P.max():.3g}. Pass "
             "the result of predict_proba."
         )
+    check_bins(n_bins)
+    if Y.max() < 0:
+        raise ValueError("y_true must know at least one label; got -1 only. Pass other samples.")
     gaps, totals = calibration_gaps(Y, P, weights[None, :], n_bins)
     return float(np.abs(gaps[0]).sum() / totals[0])
 
@@ -95,6 +98,8 @@ def average_precisions(
     found = np.full((len(counts), Y.shape[1]), np.nan)
     for j in range(Y.shape[1]):
         known = np.flatnonzero(Y[:, j] >= 0)
+        if not known.size:
+            continue
         order = known[np.argsort(-S[known, j], kind="stable")]
         is_last = np.append(S[order[1:], j] != S[order[:-1], j], True)  # of equal scores
         ordered = counts[:, order]
@@ -102,7 +107,7 @@ def average_precisions(
         answers = ordered.cumsum(axis=1)[:, is_last]
         gains = np.diff(hits, axis=1, prepend=0)
         area = (gains * hits / np.maximum(answers, 1e-300)).sum(axis=1)
-        has = hits[:, -1] > 0 if hits.shape[1] else np.zeros(len(counts), bool)
+        has = hits[:, -1] > 0
         found[has, j] = area[has] / hits[has, -1]
     return found
 

@@ -21,6 +21,7 @@ SCALE_SPREAD, OFFSET_SPREAD = 0.25, 0.5
 # Probabilities that are tried as thresholds; typical positives that the common curve is worth.
 GRID = np.concatenate([np.linspace(0.01, 0.1, 10), np.linspace(0.12, 0.9, 40), [0.95, 0.98]])
 _WORTH = 10.0
+NEVER = 0.999  # the threshold of labels that reach a wanted precision nowhere
 _SURE = 0.9  # quantile of the probabilities of marked samples that are surely true
 
 
@@ -177,7 +178,7 @@ def lowest_with(precisions: np.ndarray, wanted: float) -> np.ndarray:
     enough = precisions >= wanted
     holds = np.logical_and.accumulate(enough[::-1], axis=0)[::-1]
     first = np.argmax(holds, axis=0)
-    return np.where(holds.any(axis=0), GRID[first], 0.999)
+    return np.where(holds.any(axis=0), GRID[first], NEVER)
 
 
 def typical_threshold(curve: Curve, chance: float, precision: float | None) -> float:

@@ -50,7 +50,6 @@ class LabelChoice:
     trust: float = 1.0  # factor of priors of labels with samples
     scale: float = USUAL_SCALE  # of the discriminants
     strength: float = 1.0  # of the pull to them; infinity keeps them
-    n_out: float = 0.0  # positives that were left out
 
     def __zonkey_validate__(self) -> None:
         require_number("worth", self.worth, 0)
@@ -151,7 +150,7 @@ class _Choosing:
                     chosen = {"worth": worth, "trust": trust, "scale": scale}
                     found = replace(found, shrinkage=shrinkage, **chosen)
         strength = self._choose_strength(parts, found)
-        return replace(found, strength=strength, n_out=self.n_out)
+        return replace(found, strength=strength)
 
     def _trusts(self) -> tuple[float, ...]:
         return (0.0,) if self.names.regression is None else TRUSTS

@@ -22,7 +22,7 @@ from ..prototypes import Prototypes
 from ..streaming.accept import accept_chunks, as_chunks
 from .calibrating import sigmoid
 from .fitting import fit_names, fit_state
-from .marks import join_marks, read_marks
+from .marks import check_separable, join_marks, read_marks
 from .state import MultiLabelState
 
 
@@ -62,7 +62,7 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
     precision : float, default=None
         Wanted share, in (0, 1], of right predictions of each label: the lowest threshold that
         reaches it on samples that were left out. A label that never reaches it is not predicted
-        below a probability of 0.999.
+        below a probability of 0.999. With too few samples to leave some out, it is the threshold.
     random_state : int, RandomState or None, default=0
         Seed of what is chosen of very many samples or labels.
 
@@ -299,6 +299,7 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
         ndarray of shape (n_samples,)
             The labels that apply, such as "a|b"; empty text where none does.
         """
+        check_separable(self.classes_, "Labels")
         return np.asarray([join_marks(names) for names in self.predict_sets(X)], dtype=str)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -327,6 +328,11 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
             )
         predicted = self.predict(X)
         truth = self.read_labels(y)
+        if truth.min() < 0:
+            raise ValueError(
+                f"y must be known to be scored; {(truth < 0).sum()} of {truth.size} entries are "
+                "NaN or -1. Leave these samples out, or use zonkey.evaluate."
+            )
         return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
 
     def read_labels(self, y: Any) -> np.ndarray:
@@ -335,7 +341,8 @@ class MultiLabelClassifier(  # pyright: ignore[reportIncompatibleVariableOverrid
         Parameters
         ----------
         y : array-like of shape (n_samples, n_labels), or list of n_samples
-            Labels of samples, all of which must be known.
+            Labels of samples, all of which must be known to the model. An indicator matrix without
+            names has the columns of `classes_`.
 
         Returns
         -------

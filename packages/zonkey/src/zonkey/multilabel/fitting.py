@@ -14,7 +14,7 @@ from ..anyshot.choice import JOINT_START, Point, learn_kernel, steps_of
 from ..anyshot.evidence import Evidence, Regression
 from ..anyshot.spaces import require_joint, share_along
 from ..constraints import check_weights, chunks_of, plain_samples, validate_samples
-from ..labels import format_value
+from ..labels import format_labels, format_value
 from ..parameters import check_parameters, is_auto
 from ..preprocessing import FeatureNormalizer
 from ..prototypes import Prototypes
@@ -61,6 +61,11 @@ def fit_names(model: Any, X: Any) -> MultiLabelState:
     wanted, given, _ = _check_all(model)
     require_joint(given, None)
     assert given is not None
+    if len(given) == 1:  # names are compared with their mean, from which one does not differ
+        raise ValueError(
+            "Names alone need at least two labels to be compared; got "
+            f"{format_labels(given.labels)}. Pass labels of samples, or prototypes of further ones."
+        )
     Q = given.matrix.astype(np.float64)
     X = Q if X is None else validate_samples(model, plain_samples(X), reset=True)
     if X is Q:
@@ -80,7 +85,7 @@ def fit_names(model: Any, X: Any) -> MultiLabelState:
         learned = replace(learned, mean=np.zeros_like(learned.mean))
     typical = usual_base(m)
     vars(learned)["base"] = np.full(m, typical)
-    common = Common()
+    common = Common.usual(wanted)
     if X is not Q:
         common = match_number(learned, common, learned.prepare(X))
     settled = settle_names(learned, common, wanted)

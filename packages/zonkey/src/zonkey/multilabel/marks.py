@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays import is_device_array, to_numpy
+from ..errors import DataError
 from ..labels import as_labels, format_labels, format_value, require_same_kind
 from ..prototypes import Prototypes
 
@@ -75,8 +76,8 @@ def read_marks(Y: Any, n: int | None = None, known: np.ndarray | None = None) ->
 
     Y is an indicator matrix (dense, sparse or a DataFrame, whose columns are then the labels), a
     list of sets, lists or tuples of labels, or one text `a|b` per sample. NaN and -1 of an
-    indicator matrix are unknown. The labels of a matrix without names are its column numbers, or
-    all of `known` if these are as many.
+    indicator matrix are unknown. The labels of a matrix without names are all of `known` if these
+    are as many, else its column numbers.
     """
     if Y is None:
         raise ValueError(
@@ -98,6 +99,16 @@ def join_marks(names: Any) -> str:
     return SEPARATOR.join(map(str, names))
 
 
+def check_separable(labels: np.ndarray, what: str) -> None:
+    """Refuse labels that cannot be told apart in a text `a|b`."""
+    for label in labels.tolist():
+        if SEPARATOR in str(label):
+            raise DataError(
+                f"{what} must not contain {SEPARATOR!r}, which stands between the labels of a "
+                f"sample; got {format_value(label)}. Rename it."
+            )
+
+
 def split_marks(text: str) -> tuple[str, ...]:
     """Return the labels of a text `a|b`; empty text has none."""
     return tuple(part.strip() for part in text.split(SEPARATOR) if part.strip())
@@ -114,14 +125,22 @@ def _is_table(Y: Any) -> bool:
     rows = [row for row in Y if isinstance(row, list | tuple | np.ndarray)]
     if len(rows) < len(Y) or len({len(row) for row in rows}) != 1 or not len(rows[0]):
         return False
-    return all(not isinstance(v, str) and v in (0, 1, -1) for row in rows for v in row)
+    return all(_is_mark(v) for row in rows for v in row)
+
+
+def _is_mark(value: Any) -> bool:
+    """Whether a value may be an entry of an indicator matrix: 0, 1, or -1, NaN and None."""
+    if isinstance(value, float | np.floating) and np.isnan(value):
+        return True
+    return value is None or (not isinstance(value, str) and value in (0, 1, -1))
 
 
 def _from_matrix(Y: Any, known: np.ndarray | None) -> Marks:
     names = None
     if hasattr(Y, "columns"):
         names = as_labels(list(Y.columns), "Columns of y")
-        Y = Y.to_numpy()
+        # Missing entries of whole numbers have a type of their own in pandas.
+        Y = Y.to_numpy(na_value=np.nan) if hasattr(Y, "iloc") else Y.to_numpy()
     elif is_device_array(Y):
         Y = to_numpy(Y)
     given: Any = Y if sparse.issparse(Y) else _check_dense(np.asarray(Y))
@@ -179,16 +198,15 @@ def _check_dense(matrix: np.ndarray) -> np.ndarray:
 def _name_columns(names: np.ndarray | None, known: np.ndarray | None, n: int) -> np.ndarray:
     if names is not None:
         return names
-    numbers = np.arange(n)
-    if known is None or known.dtype.kind in "iu":
-        return numbers
-    if len(known) != n:
+    if known is not None and len(known) == n:
+        return known
+    if known is not None and known.dtype.kind not in "iu":
         raise ValueError(
             f"Columns of y have no names, and prototypes of {len(known)} labels, such as "
             f"{format_value(known[0])}, do not tell them; got {n} columns. Pass a DataFrame whose "
             "columns are the labels, or lists of labels."
         )
-    return known
+    return np.arange(n)
 
 
 def _select(matrix: Any, kept: np.ndarray) -> Any:
@@ -198,7 +216,8 @@ def _select(matrix: Any, kept: np.ndarray) -> Any:
 
 
 def _from_lists(Y: Any) -> Marks:
-    rows = Y.tolist() if hasattr(Y, "tolist") else list(Y)
+    convert = getattr(Y, "to_list", getattr(Y, "tolist", None))  # polars has the first only
+    rows = list(Y) if convert is None else convert()
     if not len(rows):
         raise ValueError("y must have at least one row; got none. Pass the labels of each sample.")
     if any(isinstance(row, float) and math.isinf(row) for row in rows):
@@ -225,10 +244,15 @@ def _split_row(row: Any, i: int) -> tuple[Any, ...]:
         return split_marks(row)
     if isinstance(row, Set | list | tuple | np.ndarray):
         return tuple(row)
+    if row is None or (isinstance(row, float) and math.isnan(row)):
+        raise ValueError(
+            f"y must tell the labels of each sample; those of sample {i} are missing. Write empty "
+            "text where none applies, and leave out samples whose labels nobody knows."
+        )
     raise ValueError(
         "Unknown label type: y must be an indicator matrix, a list of sets of labels, or one text "
         f"a|b per sample; got {format_value(row)} for sample {i}. For one class per sample use "
-        "AnyShotClassifier, or put it into a list: [[label] for label in y]."
+        "AnyShotClassifier, or put it into a set: [{label} for label in y]."
     )
 
 

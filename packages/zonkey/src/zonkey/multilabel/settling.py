@@ -14,6 +14,7 @@ import numpy as np
 from ..config import rows_per_block
 from ..persistence.checks import require_number
 from .calibrating import (
+    NEVER,
     OFFSET_SPREAD,
     SCALE_SPREAD,
     Curve,
@@ -53,6 +54,17 @@ class Common:
     names_threshold: float = _NAMES_THRESHOLD
     threshold: float = _USUAL_THRESHOLD
     chance: float = 1.0  # that a true label is marked
+
+    @classmethod
+    def usual(cls, wanted: WantedAnswers) -> Common:
+        """Return what holds if no sample was left out.
+
+        A wanted precision is then the threshold: probabilities above it are right that often.
+        """
+        if wanted.precision is None:
+            return cls()
+        found = min(wanted.precision, NEVER)
+        return cls(threshold=found, names_threshold=found)
 
     def __zonkey_validate__(self) -> None:
         for name in ("scale", "names_scale", "chance"):
@@ -118,7 +130,7 @@ def settle(
         if common is None:
             common = block.measure_common()
         found.put(columns, block.settle(learned.narrow(columns), Z, common))
-    common = Common() if common is None else common
+    common = Common.usual(wanted) if common is None else common
     rest = np.flatnonzero(learned.evidence.counts == 0)
     found.put(rest, settle_names(learned.narrow(rest), common, wanted))
     return found, common
@@ -129,7 +141,8 @@ def settle_names(learned: LearnedLabels, common: Common, wanted: WantedAnswers) 
     W, b = learned.start_of_names()
     W, b = common.names_scale * W, common.names_scale * b + common.names_offset + learned.base
     bare = ~learned.evidence.is_described
-    never = log_odds(0.5 / (learned.totals + 1))  # nothing is known of them but that they are rare
+    # Nothing is known of them but that they are rare, or as frequent as others if nobody knows.
+    never = np.minimum(log_odds(0.5 / (learned.totals + 1)), learned.base)
     b = np.where(bare, never, b)
     n, found = len(b), common.names_threshold
     found = _given_threshold(wanted, common.chance) or found
@@ -220,7 +233,7 @@ class _Block:
         used = counts > 1 if (counts > 1).any() else counts > 0
         n_out = float(counts.sum())
         if not n_out or not self.folds:
-            return Common()
+            return Common.usual(self.wanted)
         weights = self.pairs * surprise_weights(self.Y, self.pairs) * used / used.sum()
         precision = 16 / n_out, 4 / n_out
         g, v = fit_common(self.S, self.Y, weights, (1.0, 0.0), precision)
@@ -236,7 +249,7 @@ class _Block:
     ) -> tuple[float, float, float]:
         """Return scale, offset and threshold of names alone."""
         if not self.S_names.any():
-            return _NAMES_SCALE, _NAMES_OFFSET, _NAMES_THRESHOLD
+            return _NAMES_SCALE, _NAMES_OFFSET, Common.usual(self.wanted).names_threshold
         precision = (2 / _NAMES_SCALE) ** 2 / n_out, 4 / n_out
         base = self.base[:, None]
         start = _NAMES_SCALE, _NAMES_OFFSET

@@ -148,10 +148,12 @@ class MultiLabelState:
 
     def make_scorer(self) -> Scorer:
         """Return what prediction reads: scores are log odds less those of the thresholds."""
-        constants = self.thresholds - self.b + self.W @ self.mean
+        scores = LinearScores(self.W / 2, self.thresholds - self.b + self.W @ self.mean)
+        # Labels that always apply together have the same scores, which still say something.
+        scores = scores.check_finite() if self.W.any() else scores.check()
         return Scorer(
             self.labels,
-            LinearScores(self.W / 2, constants).check(),
+            scores,
             penalties=np.zeros(len(self.labels)),
             seen=self.seen,
             temperature=1.0,
