@@ -214,6 +214,9 @@ def test_wrong_bins_are_refused(made, tmp_path):
     assert "--level must be left out with --bins" in line
     line = refused("evaluate", *model, "--bins", made / "bins.csv", "--reject-below", "0.5")
     assert "--reject-below must be left out with --bins" in line
+    for command in (("predict", *model), ("classify", model[1])):
+        line = refused(*command, "--bins", made / "bins.csv", "--precision", "0.9")
+        assert "--precision must be left out with --bins" in line
     line = refused("predict", *model, "--bins", made / "bins.csv", "--top", "3")
     assert "at most the 2 candidates" in line
     with pytest.raises(TypeError, match="nonempty mapping"):
@@ -276,6 +279,11 @@ def test_texts_are_classified_in_a_tree(classes, tmp_path, monkeypatch):
     frame = pd.read_csv(io.StringIO(found.stdout))
     assert frame["predicted"].tolist() == ["problem", "money", "problem"]
     assert frame["path"].tolist() == ["problem", "money", "problem"]
+    (tmp_path / "bins.csv").write_text("class,bin\nlost card,urgent\ndeclined card,urgent\n")
+    for below, expected in ((0.0, {"urgent"}), (1.0, {"unknown"})):  # also where bins answer
+        limits = {"bins": tmp_path / "bins.csv", "reject_below": below}
+        binned = app.classify(tmp_path / "said.csv", classes, encoder="minilm-l6", **limits)
+        assert {*binned.answers["predicted"]} == expected
     written = tmp_path / "p.csv"
     done("embed", classes, "--classes", "-o", written)
     assert read_prototypes(written).tree == prototypes.tree
