@@ -104,6 +104,23 @@ def test_a_precision_in_a_tree_needs_samples_of_classes():
     assert given.precision_ == MODEL.with_precision(0.8, *HELD_OUT).precision_
 
 
+def test_a_precision_is_told_as_long_as_the_probabilities_stay():
+    model = MODEL.with_precision(0.9, *HELD_OUT)
+    for other in (model.with_candidates(np.arange(12).tolist()), copy.deepcopy(model)):
+        assert other.precision_ == model.precision_
+    changed = (
+        model.with_priors({0: 0.5}),
+        model.adapt(FRESH[0]),
+        model.with_candidates([0, 1, 2]),
+        model.with_tree(PARENTS),
+        copy.deepcopy(model).partial_fit(*HELD_OUT),
+    )
+    for other in changed:
+        assert other.precision_ is None
+        assert other.reject_below == model.reject_below
+    assert model.precision_ is not None
+
+
 @pytest.mark.parametrize("wanted", [0.7, 0.8, 0.9])
 def test_fresh_samples_have_the_precision(wanted):
     plain, _ = reached(MODEL.with_rejection(0.0))
@@ -166,6 +183,11 @@ def test_left_out_answers_are_refused_where_they_say_nothing():
         MODEL.with_candidates([0, 1, 2]).with_precision(0.9)
     with refused(ValueError, parts[0], "shares of classes", *parts[1:]):
         MODEL.with_priors({0: 0.5}).with_precision(0.9)
+    uneven = AnyShotClassifier(class_weight={0: 3.0}).fit(*TRAIN)
+    with refused(ValueError, parts[0], "shares of classes", *parts[1:]):
+        uneven.with_precision(0.7)
+    even = MODEL.with_priors("uniform").with_precision(0.7)
+    assert even.precision_ == MODEL.with_precision(0.7).precision_
     with refused(ValueError, parts[0], "`adapt`", *parts[1:]):
         MODEL.adapt(lone).with_precision(0.9)
     hot = AnyShotClassifier(temperature=1.0).fit(*TRAIN)

@@ -32,7 +32,7 @@ from .sources import read_more
 from .state import BY_SHOTS, AnyShotState, Shots
 from .suggesting import SuggestingMixin
 from .tree_answers import TreeMixin
-from .unsure import UnsureMixin
+from .unsure import UnsureMixin, keep_precision
 
 
 class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -429,7 +429,10 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
             The copy.
         """
         state = self.state_.remove_classes(labels)
-        return self._copy_with(state, candidates=_as_parameter(state.targets))
+        candidates = _as_parameter(state.targets)
+        # All classes are those of the parameter `prototypes`, which stays.
+        make = self._copy_with if isinstance(candidates, str) else self._copy_among
+        return make(state, candidates=candidates)
 
     def with_preprocessing(self, transformer: Any) -> Self:
         """Return a fitted copy that transforms samples before it compares them.
@@ -490,8 +493,10 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def _settle(self, state: AnyShotState) -> None:
         """Set a state, and the attributes that prediction reads."""
-        self._scorer = state.make_scorer()
-        self._state = state
+        scorer = state.make_scorer()
+        if hasattr(self, "_scorer") and state.precision is self._state.precision:
+            state = keep_precision(state, self._scorer, scorer)
+        self._scorer, self._state = scorer, state
 
     def _copy_with(self, state: AnyShotState, **parameters: Any) -> Self:
         other = copy.copy(self)
@@ -531,14 +536,12 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         known: Any = state.regression
         every = known.prototypes
         check_semantics(every, self.state_.evidence.anchors, prototypes.labels)
-        if state.tree is not None:
-            every = every.with_parents(state.tree.restrict(every.labels))
         candidates = _as_parameter(state.targets)
-        return self._copy_with(state, prototypes=every, candidates=candidates)
+        return self._copy_among(state, prototypes=state.place_in_tree(), candidates=candidates)
 
     def _copy_choosing(self, candidates: Any) -> Self:
         state = replace(self.state_, targets=freeze_candidates(candidates))
-        return self._copy_with(state, candidates=candidates)
+        return self._copy_among(state, candidates=candidates)
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:

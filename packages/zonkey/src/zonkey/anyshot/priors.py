@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -66,15 +67,15 @@ def read_priors(given: Any, candidates: np.ndarray) -> ClassValues | None:
         shares = _read_numbers("priors", shares)
     else:
         shares = _fill_shares(dict(given), candidates)
+    if abs(shares.sum() - 1) > _TOLERANCE:
+        raise ValueError(
+            f"`priors` must sum to 1; they sum to {shares.sum():.4g}. Divide them by their sum."
+        )
     if not (shares > 0).all():
         raise ValueError(
             "`priors` must be above 0; got none for the class "
             f"{format_labels(candidates[~(shares > 0)])}. Leave out classes that do not occur: "
             "with_candidates."
-        )
-    if abs(shares.sum() - 1) > _TOLERANCE:
-        raise ValueError(
-            f"`priors` must sum to 1; they sum to {shares.sum():.4g}. Divide them by their sum."
         )
     return ClassValues(candidates, shares / shares.mean())
 
@@ -118,7 +119,7 @@ def _read_names(name: str, given: Mapping[Any, Any], known: np.ndarray) -> np.nd
 
 def split_kinds(seen: Any, is_seen: np.ndarray, ratios: np.ndarray) -> np.ndarray:
     """Return ratios under which classes with samples have together this share."""
-    if isinstance(seen, bool) or not isinstance(seen, int | float) or not 0 < seen < 1:
+    if isinstance(seen, bool) or not isinstance(seen, Real) or not 0 < seen < 1:
         raise ValueError(
             f"`seen` must be a share of samples between 0 and 1; got {format_value(seen)}. Pass "
             "0.9, for example."
@@ -180,13 +181,27 @@ def restore_values(stored: Any) -> Any:
     return dict(zip(stored["labels"].tolist(), stored["values"].tolist(), strict=True))
 
 
+def _list_shares(state: Any) -> dict[Any, float]:
+    """Return the shares of the candidates by label."""
+    labels = state.find_candidates()
+    ratios = state.ratios_of(labels)
+    return dict(zip(labels.tolist(), (ratios / ratios.sum()).tolist(), strict=True))
+
+
 class PriorsMixin:
     """Shares of the candidates among the samples to classify."""
 
     state_: Any
+    priors: Any
     scorer_: Scorer
     _copy_with: Callable[..., Any]
     _validate: Callable[[Any], Any]
+
+    def _copy_among(self, state: Any, **parameters: Any) -> Any:
+        """Return a copy with other candidates, whose parameter `priors` are their shares."""
+        if state.priors is not None and not isinstance(self.priors, str):
+            parameters["priors"] = _list_shares(state)
+        return self._copy_with(state, **parameters)
 
     @property
     def priors_(self) -> np.ndarray:
@@ -219,8 +234,8 @@ class PriorsMixin:
             ratios = state.ratios_of(labels) if found is None else found.values
             ratios = split_kinds(seen, np.isin(labels, state.seen), ratios)
             found = ClassValues(labels, ratios)
-            priors = dict(zip(labels.tolist(), (ratios / ratios.sum()).tolist(), strict=True))
-        return self._copy_with(replace(state, priors=found), priors=priors)
+        state = replace(state, priors=found)
+        return self._copy_with(state, priors=priors if seen is None else _list_shares(state))
 
     def estimate_priors(self, X: Any, *, by: str = "class") -> np.ndarray:
         """Estimate the shares of the candidates from samples without labels.

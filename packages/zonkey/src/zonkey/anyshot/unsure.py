@@ -32,7 +32,7 @@ class UnsureMixin:
 
     @property
     def precision_(self) -> PrecisionThreshold | None:
-        """What `with_precision` has chosen; None if `reject_below` is another number now."""
+        """What `with_precision` has chosen; None if threshold or probabilities are others now."""
         chosen = self.state_.precision
         return chosen if chosen is not None and chosen.threshold == self.reject_below else None
 
@@ -105,7 +105,7 @@ class UnsureMixin:
             reason = "`fit` leaves some out if each candidate has several, best five or more"
         elif state.adapted is not None:
             reason = "`adapt` has changed the probabilities since"
-        elif state.priors is not None:
+        elif np.ptp(state.ratios_of(labels)):
             reason = "shares of classes change the probabilities"
         elif self.scorer_.tree is not None and len(self.scorer_.tree.inner):
             reason = "answers may be nodes of the tree, but those left out were classes"
@@ -117,6 +117,21 @@ class UnsureMixin:
                 "were not in `fit`: X and y, or `held_out`."
             )
         return left_out.choose(precision, certainty)
+
+
+def keep_precision(state: Any, before: Scorer, after: Scorer) -> Any:
+    """Return a state that no longer tells a precision that was shown for other probabilities."""
+    if state.precision is None or _answers_alike(before, after):
+        return state
+    return replace(state, precision=None)
+
+
+def _answers_alike(a: Any, b: Any) -> bool:
+    """Whether two scorers have the same probabilities of the same answers."""
+    pairs = [(a.labels, b.labels), (a.form.centers, b.form.centers)]
+    pairs += [(a.form.constants, b.form.constants)]
+    same = all(np.array_equal(to_numpy(one), to_numpy(other)) for one, other in pairs)
+    return same and a.temperature == b.temperature and a.tree == b.tree
 
 
 def _choose_in_tree(
