@@ -26,7 +26,7 @@ from ..streaming.accept import as_chunks
 from ..threads import multiply
 from .fitted import FittedMixin
 from .fitting import fit_names, fit_state, freeze_candidates
-from .inner_labels import find_inner, fit_shared, learn_shared
+from .inner_labels import find_inner, fit_shared, learn_shared, list_below
 from .priors import BALANCED, PriorsMixin, restore_values, store_values
 from .sources import read_more
 from .state import BY_SHOTS, AnyShotState, Shots
@@ -402,11 +402,12 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         Returns
         -------
         AnyShotClassifier
-            The copy: `partial_fit`, and the classes of `y` as candidates.
+            The copy: `partial_fit`, and the classes of `y`, or below its nodes, as candidates.
         """
         check_is_fitted(self, "classes_")
         require_memory(X)
-        labels, other, state = _list_labels(y, X), copy.copy(self), self.state_
+        other, state = copy.copy(self), self.state_
+        labels = list_below(state, _list_labels(y, X))
         if not np.isin(state.seen, labels).all():
             # The classes of `fit` tell what to expect of few samples; these alone do not.
             other._settle(state.forget_refinement())
