@@ -257,6 +257,8 @@ def test_texts_of_classes_have_parents(classes, tmp_path):
     assert found.texts[found.labels.tolist().index("refund")] == ["refund", "refund: money back"]
     (tmp_path / "two.csv").write_text("class,parent\na,x\na,\nb,x\n")
     assert class_texts(tmp_path / "two.csv").parents == {"a": "x", "b": "x"}
+    (tmp_path / "spelled.csv").write_text("class,parent\na,Big x\nb,big_x\na,big x\n")
+    assert class_texts(tmp_path / "spelled.csv").parents == {"a": "Big x", "b": "Big x"}
     (tmp_path / "odd.csv").write_text("class,parent\na,x\na,y\nb,x\n")
     with pytest.raises(zonkey.errors.DataError, match="one parent; 'a' has 'x' and 'y' in odd"):
         class_texts(tmp_path / "odd.csv")
@@ -284,6 +286,10 @@ def test_texts_are_classified_in_a_tree(classes, tmp_path, monkeypatch):
         limits = {"bins": tmp_path / "bins.csv", "reject_below": below}
         binned = app.classify(tmp_path / "said.csv", classes, encoder="minilm-l6", **limits)
         assert {*binned.answers["predicted"]} == expected
+    labeled = pd.DataFrame({"text": said, "label": ["lost card", "refund", "declined card"]})
+    labeled.to_csv(tmp_path / "labeled.csv", index=False)
+    binned = app.classify(tmp_path / "labeled.csv", classes, encoder="minilm-l6", bins=limits["bins"])
+    assert (binned.labeled, binned.agreeing) == (2, 2)  # "refund" is in no bin
     written = tmp_path / "p.csv"
     done("embed", classes, "--classes", "-o", written)
     assert read_prototypes(written).tree == prototypes.tree

@@ -241,13 +241,16 @@ def _count(
 def _right_answers(model: Any, answering: Answering) -> dict[str, set[str]]:
     """Return the answers that agree with each label, by its name without spelling.
 
-    These are the class, the nodes above it, which are less deep answers, and its bins.
+    These are the class, the nodes above it, which are less deep answers, and its bins. Labels of
+    classes in no bin have none.
     """
     right: dict[str, set[str]] = {}
     for label in model.classes_.tolist():
         agreeing = {label} if model.tree_ is None else {*model.tree_.path(label)}
         if answering.bins is not None:
             agreeing = {name for name, own in answering.bins.bins.items() if label in own}
+            if not agreeing:
+                continue
         for name in (label, *agreeing):
             right.setdefault(fold_name(name), {name}).update(agreeing if name == label else ())
     return right
