@@ -288,7 +288,9 @@ def test_texts_are_classified_in_a_tree(classes, tmp_path, monkeypatch):
         assert {*binned.answers["predicted"]} == expected
     labeled = pd.DataFrame({"text": said, "label": ["lost card", "refund", "declined card"]})
     labeled.to_csv(tmp_path / "labeled.csv", index=False)
-    binned = app.classify(tmp_path / "labeled.csv", classes, encoder="minilm-l6", bins=limits["bins"])
+    binned = app.classify(
+        tmp_path / "labeled.csv", classes, encoder="minilm-l6", bins=limits["bins"]
+    )
     assert (binned.labeled, binned.agreeing) == (2, 2)  # "refund" is in no bin
     written = tmp_path / "p.csv"
     done("embed", classes, "--classes", "-o", written)

@@ -119,7 +119,7 @@ def _read_names(name: str, given: Mapping[Any, Any], known: np.ndarray) -> np.nd
 
 def split_kinds(seen: Any, is_seen: np.ndarray, ratios: np.ndarray) -> np.ndarray:
     """Return ratios under which classes with samples have together this share."""
-    if isinstance(seen, bool) or not isinstance(seen, Real) or not 0 < seen < 1:
+    if isinstance(seen, bool) or not isinstance(seen, Real) or not 0 < float(seen) < 1:
         raise ValueError(
             f"`seen` must be a share of samples between 0 and 1; got {format_value(seen)}. Pass "
             "0.9, for example."

@@ -67,7 +67,7 @@ def list_answers(tree: Tree, P: np.ndarray, true: np.ndarray) -> tuple[np.ndarra
     above = find_above(tree, None)
     for level in np.unique(tree.depths[above])[::-1].tolist():
         rows = above[tree.depths[above] == level]
-        Q = sum_columns(P, tree.membership[rows])
+        Q = to_numpy(sum_columns(P, tree.membership[rows]))
         highest, best = Q.max(axis=1), tree.nodes[rows[Q.argmax(axis=1)]]
         right = np.zeros(len(true))
         right[known] = best[known] == tree.lift(true[known], level)
