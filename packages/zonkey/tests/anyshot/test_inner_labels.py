@@ -182,3 +182,15 @@ def test_shots_of_an_inner_node_choose_among_the_classes_below():
     assert found.classes_.tolist() == ["bee", *expected]
     alike = copy.deepcopy(model).partial_fit(*shots).with_candidates(["bee", *expected])
     assert_allclose(found.predict_proba(NEW), alike.predict_proba(NEW))
+
+
+def test_shares_of_samples_to_classify_teach_nothing():
+    rows, labels = np.concatenate([ROWS, INNER_ROWS]), np.concatenate([Y, INNER])
+    priors = {"bee": 0.6, "elk": 0.2}
+    later = AnyShotClassifier(GIVEN, **cases.GIVEN).fit(rows, labels).with_priors(priors)
+    model = AnyShotClassifier(GIVEN, **cases.GIVEN, priors=priors).fit(rows, labels)
+    assert_allclose(model.predict_proba(NEW), later.predict_proba(NEW), rtol=1e-12)
+    assert model.priors == priors
+    more = INNER_ROWS[::-1], INNER
+    expected = later.with_priors(None).partial_fit(*more).with_priors(priors)
+    assert_allclose(model.partial_fit(*more).predict_proba(NEW), expected.predict_proba(NEW))

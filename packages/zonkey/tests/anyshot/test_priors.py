@@ -3,6 +3,7 @@
 import copy
 
 import numpy as np
+import pandas as pd
 import pytest
 from any_shot_cases import (
     GIVEN,
@@ -74,7 +75,6 @@ def test_probabilities_follow_bayes_rule(dtype):
 
 
 def test_all_forms_of_shares_say_the_same():
-    pd = pytest.importorskip("pandas", reason="value_counts of pandas are one form")
     plain, values = fitted(), [*SHARES.values()]
     expected = plain.with_priors(SHARES)
     assert_array_equal(fitted(priors=SHARES).predict_proba(X_NEW), expected.predict_proba(X_NEW))
@@ -258,6 +258,8 @@ def test_files_onnx_chunks_and_tensors_keep_shares(tmp_path):
     array = fitted(priors=[*SHARES.values()])
     array.save(tmp_path / "b.zonkey")
     assert zonkey.load(tmp_path / "b.zonkey").priors == [*SHARES.values()]
+    fitted().with_priors(pd.Series(SHARES)).save(tmp_path / "c.zonkey")
+    assert zonkey.load(tmp_path / "c.zonkey").priors == SHARES
     chunks = Chunks([(X_NEW[:4], Y[:4]), (X_NEW[4:], Y[4:9])])
     found = model.predict_proba(chunks)
     assert_allclose(found, model.predict_proba(X_NEW), rtol=1e-12)

@@ -171,6 +171,7 @@ def test_bins_are_sums_of_classes(made):
     np.testing.assert_array_equal(rejecting == "none", sums.max(axis=1) < 0.99)
     found = answers(made / "m.zonkey", made / "test.csv", "--bins", made / "bins.csv", "--proba")
     assert found["predicted"].tolist() == binned.predict(X).tolist()
+    assert binned.set_params(bins={"c": UNSEEN}).predict_proba(X).shape == (len(X), 1)
     np.testing.assert_allclose(found["proba_1"], sums.max(axis=1), atol=1e-6)
 
 

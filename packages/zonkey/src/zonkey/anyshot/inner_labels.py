@@ -130,6 +130,7 @@ def _share(
     model: Any, tree: Tree, X: Any, nodes: np.ndarray
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the classes that each sample counts for, and how much."""
+    model = model.with_priors(None)  # those are of samples to classify
     state, n = model.state_, len(nodes)
     labels: list[np.ndarray] = [nodes[:0]] * n
     shares: list[np.ndarray] = [np.ones(0)] * n

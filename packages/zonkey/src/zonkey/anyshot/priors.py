@@ -144,7 +144,13 @@ def read_class_weight(given: Any, labels: np.ndarray) -> Any:
     if given is None or isinstance(given, str):
         check_option("class_weight", given, (BALANCED, None))
         return given
-    values = _read_numbers("class_weight", [*dict(given).values()])
+    if not hasattr(given, "keys"):
+        raise TypeError(
+            '`class_weight` must be "balanced", None or {label: weight}; got '
+            f"{format_value(given)}. Pass a weight by label."
+        )
+    given = dict(given)
+    values = _read_numbers("class_weight", [*given.values()])
     if not (values > 0).all():
         raise ValueError(
             f"`class_weight` must be above 0; got {values.min():g}. Leave out samples that do not "
@@ -171,7 +177,8 @@ def store_values(given: Any) -> Any:
         return given
     if not hasattr(given, "keys"):
         return np.asarray(to_numpy(given)).tolist()
-    return {"labels": as_labels([*given]), "values": np.asarray([*dict(given).values()], float)}
+    given = dict(given)  # of a Series, whose iterator has its values
+    return {"labels": as_labels([*given]), "values": np.asarray([*given.values()], float)}
 
 
 def restore_values(stored: Any) -> Any:
