@@ -3,6 +3,7 @@
 import copy
 
 import numpy as np
+import pandas as pd
 import pytest
 from any_shot_cases import world
 from numpy.testing import assert_allclose, assert_array_equal
@@ -178,3 +179,11 @@ def test_classes_without_samples_are_as_frequent_as_others_on_average():
 def test_what_is_refused(given, parts):
     with refused(ValueError, *parts):
         fitted(class_weight=given)
+
+
+def test_weights_come_by_label():
+    with refused(TypeError, '`class_weight` must be "balanced", None or {label: weight}', "[1, 2]"):
+        fitted(class_weight=[1, 2])
+    weights = {0: 2.0, 3: 0.5}
+    series = fitted(class_weight=pd.Series(weights))
+    assert_array_equal(series.priors_, fitted(class_weight=weights).priors_)

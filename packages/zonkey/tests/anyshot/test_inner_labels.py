@@ -154,3 +154,43 @@ def test_faults_are_refused():
     with refused(ValueError, "With `transfer`", "'bird'"):
         AnyShotClassifier(GIVEN, transfer=True).fit(INNER_ROWS, INNER)
     assert model.tree_ == TREE.restrict(model.classes_)
+
+
+def test_samples_of_weight_zero_do_not_count():
+    rows, labels = np.concatenate([ROWS, INNER_ROWS]), np.concatenate([Y, INNER])
+    is_inner = np.arange(len(rows)) >= len(ROWS)
+    model = cases.fitted(ROWS, Y, prototypes=GIVEN)
+    for used in (is_inner, ~is_inner, np.arange(len(rows)) % 2 == 0):
+        pair = rows[used], labels[used]
+        more = copy.deepcopy(model).partial_fit(rows, labels, sample_weight=used.astype(float))
+        expected = copy.deepcopy(model).partial_fit(*pair)
+        assert_array_equal(more.predict_proba(NEW), expected.predict_proba(NEW))
+        if not used[0] and used[-1]:
+            continue  # nothing tells the classes apart
+        fitted = AnyShotClassifier(GIVEN, **cases.GIVEN).fit(rows, labels, used.astype(float))
+        expected = AnyShotClassifier(GIVEN, **cases.GIVEN).fit(*pair)
+        assert_array_equal(fitted.predict_proba(NEW), expected.predict_proba(NEW))
+    with refused(ValueError, "not all zero"):
+        AnyShotClassifier(GIVEN, **cases.GIVEN).fit(rows, labels, np.zeros(len(rows)))
+
+
+def test_shots_of_an_inner_node_choose_among_the_classes_below():
+    model = cases.fitted(ROWS, Y, prototypes=GIVEN).without_classes(["elk"])
+    shots = np.concatenate([INNER_ROWS[[3, 7]], NEW[:1]]), ["hoofed", "hoofed", "bee"]
+    expected = [leaf for leaf in leaves_below("hoofed") if leaf != "elk"]
+    found = model.with_shots(*shots)
+    assert found.classes_.tolist() == ["bee", *expected]
+    alike = copy.deepcopy(model).partial_fit(*shots).with_candidates(["bee", *expected])
+    assert_allclose(found.predict_proba(NEW), alike.predict_proba(NEW))
+
+
+def test_shares_of_samples_to_classify_teach_nothing():
+    rows, labels = np.concatenate([ROWS, INNER_ROWS]), np.concatenate([Y, INNER])
+    priors = {"bee": 0.6, "elk": 0.2}
+    later = AnyShotClassifier(GIVEN, **cases.GIVEN).fit(rows, labels).with_priors(priors)
+    model = AnyShotClassifier(GIVEN, **cases.GIVEN, priors=priors).fit(rows, labels)
+    assert_allclose(model.predict_proba(NEW), later.predict_proba(NEW), rtol=1e-12)
+    assert model.priors == priors
+    more = INNER_ROWS[::-1], INNER
+    expected = later.with_priors(None).partial_fit(*more).with_priors(priors)
+    assert_allclose(model.partial_fit(*more).predict_proba(NEW), expected.predict_proba(NEW))

@@ -3,6 +3,7 @@
 import copy
 
 import numpy as np
+import pandas as pd
 import pytest
 from any_shot_cases import (
     GIVEN,
@@ -21,6 +22,7 @@ from any_shot_cases import (
 from libraries import TORCH
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import refused
+from sklearn.base import clone
 
 import zonkey
 from zonkey import AnyShotClassifier, Chunks
@@ -73,7 +75,6 @@ def test_probabilities_follow_bayes_rule(dtype):
 
 
 def test_all_forms_of_shares_say_the_same():
-    pd = pytest.importorskip("pandas", reason="value_counts of pandas are one form")
     plain, values = fitted(), [*SHARES.values()]
     expected = plain.with_priors(SHARES)
     assert_array_equal(fitted(priors=SHARES).predict_proba(X_NEW), expected.predict_proba(X_NEW))
@@ -96,6 +97,8 @@ def test_the_share_of_seen_classes():
     assert_allclose(model.priors_[is_seen].sum(), 0.9)
     of_seen = np.array([SHARES[label] for label in SEEN])
     assert_allclose(model.priors_[is_seen], 0.9 * of_seen / of_seen.sum())
+    in_single = fitted().with_priors(SHARES, seen=np.float32(0.9))
+    assert_allclose(in_single.priors_, model.priors_, rtol=1e-6)
     again = fitted(priors=model.priors)
     assert_allclose(again.predict_proba(X_NEW), model.predict_proba(X_NEW), rtol=1e-10)
     with refused(ValueError, "candidates of both kinds", "all without samples", "candidates"):
@@ -112,6 +115,7 @@ def test_the_share_of_seen_classes():
         ({1: 0.4}, ["one kind", "Convert"]),
         ({"bee": -0.1}, ["not below 0", "-0.1", "Pass {label: number}"]),
         ({"bee": "many"}, ["not below 0", "many", "Pass {label: number}"]),
+        ({"bee": 0.9, "cow": 0.5}, ["sum to 1", "1.4", "Divide"]),
         ({"bee": 1.0}, ["above 0", "'ant'", "with_candidates"]),
         ({"bee": 0.0}, ["above 0", "'bee'", "with_candidates"]),
         (dict.fromkeys(LABELS, 1.0), ["sum to 1", "9", "Divide"]),
@@ -124,6 +128,28 @@ def test_what_is_refused(priors, parts):
         fitted().with_priors(priors)
     with refused(ValueError, *parts):
         fitted(priors=priors)
+
+
+def test_copies_can_be_fitted_again():
+    """Their parameters name the candidates that they have."""
+    model = fitted(priors=SHARES)
+    some = ["bee", "cow", "elk"]
+    for copied in (
+        model.with_candidates(some),
+        model.with_candidates(some).with_candidates("all"),
+        model.with_candidates(some).without_classes(["cow"]),
+        model.without_classes(["elk"]),
+        fitted().with_priors([SHARES[label] for label in LABELS]).with_candidates(some),
+    ):
+        again = clone(copied).fit(X, Y)
+        ratios = again.priors_ / [SHARES[label] for label in again.classes_]
+        assert_allclose(ratios, ratios[0])
+    wider = fitted().with_priors([1 / 9] * 9).with_classes({"yak": np.ones(4)})
+    assert_allclose(clone(wider).fit(X, Y).priors_, 0.1)
+    names = dict(zip("abc", np.eye(3), strict=True))
+    named = AnyShotClassifier(names, space="joint", priors={"a": 0.6}).fit()
+    adapted = named.with_candidates(["a", "b"]).adapt(np.eye(3))
+    assert_allclose(adapted.priors_, [0.75, 0.25])
 
 
 def test_shares_survive_what_changes_the_classes():
@@ -232,6 +258,8 @@ def test_files_onnx_chunks_and_tensors_keep_shares(tmp_path):
     array = fitted(priors=[*SHARES.values()])
     array.save(tmp_path / "b.zonkey")
     assert zonkey.load(tmp_path / "b.zonkey").priors == [*SHARES.values()]
+    fitted().with_priors(pd.Series(SHARES)).save(tmp_path / "c.zonkey")
+    assert zonkey.load(tmp_path / "c.zonkey").priors == SHARES
     chunks = Chunks([(X_NEW[:4], Y[:4]), (X_NEW[4:], Y[4:9])])
     found = model.predict_proba(chunks)
     assert_allclose(found, model.predict_proba(X_NEW), rtol=1e-12)

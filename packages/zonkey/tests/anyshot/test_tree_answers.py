@@ -6,6 +6,7 @@ import pytest
 from libraries import TORCH, in_every_library
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import refused
+from sklearn.base import clone
 from tree_cases import PARENTS, TREE, naive_answer, naive_path, naive_sums, with_tree
 
 import zonkey
@@ -173,6 +174,19 @@ def test_names_alone_have_a_tree():
     model = AnyShotClassifier(given, space="joint").fit()
     assert model.predict([[0.9, 0.6, 0.0]], level=1).tolist() == ["insect"]
     assert model.predict_path([[0.0, 0.0, 1.0]]).tolist() == [("gnu",)]
+
+
+def test_a_tree_stays_where_a_model_is_fitted_again():
+    given = dict(zip(["ant", "bee", "gnu"], np.eye(3), strict=True))
+    names = AnyShotClassifier(given, space="joint").fit()
+    model = names.with_tree({"ant": "insect", "bee": "insect"})
+    assert names.prototypes is given
+    rows, y = np.eye(3).repeat(4, axis=0), np.repeat(names.classes_, 4)
+    rows = rows + 0.1 * np.random.default_rng(0).normal(size=rows.shape)
+    assert model.adapt(rows).tree_ == model.tree_
+    assert clone(model).fit(rows, y).tree_ == model.tree_
+    assert model.with_tree(None).adapt(rows).tree_ is None
+    assert model.partial_fit(rows, y).tree_.path("ant") == ("insect", "ant")
 
 
 # Graphs

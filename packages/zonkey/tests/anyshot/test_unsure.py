@@ -8,6 +8,7 @@ from any_shot_cases import GIVEN, LABELS, PROTOTYPES, X, Y, fitted, world
 from libraries import TORCH
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import refused
+from scipy.stats import beta
 
 import zonkey
 from zonkey import AnyShotClassifier
@@ -51,6 +52,73 @@ def test_the_threshold_is_that_of_the_labeled_samples():
     strange = np.where(y == 3, 99, y)
     with_others = MODEL.with_precision(0.75, rows, strange).precision_
     assert with_others.coverage < MODEL.with_precision(0.75, rows, y).precision_.coverage
+
+
+PARENTS = {j: 100 + j % 4 for j in range(11)} | {100: 200, 101: 200, 102: 201}  # 11 at the top
+IN_TREE = MODEL.with_tree(PARENTS)
+
+
+def judge(model, rows, y):
+    """Return which answers are given, and which of these are the class or a node above it."""
+    answers = model.predict(rows).tolist()
+    right = [a in IN_TREE.tree_.path(j) for a, j in zip(answers, y.tolist(), strict=True)]
+    return np.array(answers) != -1, np.array(right)
+
+
+@pytest.mark.parametrize("wanted", [0.8, 0.85, 0.9])
+def test_nodes_of_a_tree_count_for_the_precision(wanted):
+    rows, y = HELD_OUT
+    model = IN_TREE.with_precision(wanted, rows, y)
+    found = model.precision_
+    accepted, right = judge(model, rows, y)
+    assert_allclose(accepted.mean(), found.coverage)
+    assert_allclose(right[accepted].mean(), found.precision)
+    below = MODEL.with_precision(wanted, rows, y).precision_
+    assert found.coverage > below.coverage + 0.05  # as nodes are answers, too
+    accepted, right = judge(model, *FRESH)
+    assert right[accepted].mean() > wanted - 0.02
+    assert (model.predict(FRESH[0])[accepted] >= 100).mean() > 0.05
+    # It is the lowest one: the next lower number at which answers change does not show it.
+    P = IN_TREE.predict_proba(rows)
+    nodes = IN_TREE.tree_.sum_leaves(P)
+    lower = np.unique(nodes[nodes < found.threshold])[-40:]
+    for threshold in lower.tolist():
+        accepted, right = judge(IN_TREE.with_rejection(threshold), rows, y)
+        k, n = right[accepted].sum(), accepted.sum()
+        assert beta.ppf(0.2, k, n - k + 1) < wanted
+
+
+def test_a_precision_in_a_tree_needs_samples_of_classes():
+    with refused(ValueError, "but those left out were classes"):
+        IN_TREE.with_precision(0.9)
+    with refused(ValueError, "labeled by classes without children; got 101"):
+        IN_TREE.with_precision(0.8, HELD_OUT[0], np.where(HELD_OUT[1] == 1, 101, HELD_OUT[1]))
+    with refused(ValueError, "X must have one entry for each label"):
+        IN_TREE.with_precision(0.8, HELD_OUT[0], HELD_OUT[1][1:])
+    strange = np.where(HELD_OUT[1] == 3, 99, HELD_OUT[1])
+    with_others = IN_TREE.with_precision(0.75, HELD_OUT[0], strange).precision_
+    assert with_others.threshold > IN_TREE.with_precision(0.75, *HELD_OUT).precision_.threshold
+    flat = MODEL.with_tree({0: None})  # without inner nodes
+    assert flat.with_precision(0.8).precision_ == MODEL.with_precision(0.8).precision_
+    given = flat.with_precision(0.8, *HELD_OUT)
+    assert given.precision_ == MODEL.with_precision(0.8, *HELD_OUT).precision_
+
+
+def test_a_precision_is_told_as_long_as_the_probabilities_stay():
+    model = MODEL.with_precision(0.9, *HELD_OUT)
+    for other in (model.with_candidates(np.arange(12).tolist()), copy.deepcopy(model)):
+        assert other.precision_ == model.precision_
+    changed = (
+        model.with_priors({0: 0.5}),
+        model.adapt(FRESH[0]),
+        model.with_candidates([0, 1, 2]),
+        model.with_tree(PARENTS),
+        copy.deepcopy(model).partial_fit(*HELD_OUT),
+    )
+    for other in changed:
+        assert other.precision_ is None
+        assert other.reject_below == model.reject_below
+    assert model.precision_ is not None
 
 
 @pytest.mark.parametrize("wanted", [0.7, 0.8, 0.9])
@@ -115,6 +183,11 @@ def test_left_out_answers_are_refused_where_they_say_nothing():
         MODEL.with_candidates([0, 1, 2]).with_precision(0.9)
     with refused(ValueError, parts[0], "shares of classes", *parts[1:]):
         MODEL.with_priors({0: 0.5}).with_precision(0.9)
+    uneven = AnyShotClassifier(class_weight={0: 3.0}).fit(*TRAIN)
+    with refused(ValueError, parts[0], "shares of classes", *parts[1:]):
+        uneven.with_precision(0.7)
+    even = MODEL.with_priors("uniform").with_precision(0.7)
+    assert even.precision_ == MODEL.with_precision(0.7).precision_
     with refused(ValueError, parts[0], "`adapt`", *parts[1:]):
         MODEL.adapt(lone).with_precision(0.9)
     hot = AnyShotClassifier(temperature=1.0).fit(*TRAIN)

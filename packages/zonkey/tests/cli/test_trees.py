@@ -171,6 +171,7 @@ def test_bins_are_sums_of_classes(made):
     np.testing.assert_array_equal(rejecting == "none", sums.max(axis=1) < 0.99)
     found = answers(made / "m.zonkey", made / "test.csv", "--bins", made / "bins.csv", "--proba")
     assert found["predicted"].tolist() == binned.predict(X).tolist()
+    assert binned.set_params(bins={"c": UNSEEN}).predict_proba(X).shape == (len(X), 1)
     np.testing.assert_allclose(found["proba_1"], sums.max(axis=1), atol=1e-6)
 
 
@@ -214,6 +215,9 @@ def test_wrong_bins_are_refused(made, tmp_path):
     assert "--level must be left out with --bins" in line
     line = refused("evaluate", *model, "--bins", made / "bins.csv", "--reject-below", "0.5")
     assert "--reject-below must be left out with --bins" in line
+    for command in (("predict", *model), ("classify", model[1])):
+        line = refused(*command, "--bins", made / "bins.csv", "--precision", "0.9")
+        assert "--precision must be left out with --bins" in line
     line = refused("predict", *model, "--bins", made / "bins.csv", "--top", "3")
     assert "at most the 2 candidates" in line
     with pytest.raises(TypeError, match="nonempty mapping"):
@@ -254,6 +258,8 @@ def test_texts_of_classes_have_parents(classes, tmp_path):
     assert found.texts[found.labels.tolist().index("refund")] == ["refund", "refund: money back"]
     (tmp_path / "two.csv").write_text("class,parent\na,x\na,\nb,x\n")
     assert class_texts(tmp_path / "two.csv").parents == {"a": "x", "b": "x"}
+    (tmp_path / "spelled.csv").write_text("class,parent\na,Big x\nb,big_x\na,big x\n")
+    assert class_texts(tmp_path / "spelled.csv").parents == {"a": "Big x", "b": "Big x"}
     (tmp_path / "odd.csv").write_text("class,parent\na,x\na,y\nb,x\n")
     with pytest.raises(zonkey.errors.DataError, match="one parent; 'a' has 'x' and 'y' in odd"):
         class_texts(tmp_path / "odd.csv")
@@ -276,6 +282,17 @@ def test_texts_are_classified_in_a_tree(classes, tmp_path, monkeypatch):
     frame = pd.read_csv(io.StringIO(found.stdout))
     assert frame["predicted"].tolist() == ["problem", "money", "problem"]
     assert frame["path"].tolist() == ["problem", "money", "problem"]
+    (tmp_path / "bins.csv").write_text("class,bin\nlost card,urgent\ndeclined card,urgent\n")
+    for below, expected in ((0.0, {"urgent"}), (1.0, {"unknown"})):  # also where bins answer
+        limits = {"bins": tmp_path / "bins.csv", "reject_below": below}
+        binned = app.classify(tmp_path / "said.csv", classes, encoder="minilm-l6", **limits)
+        assert {*binned.answers["predicted"]} == expected
+    labeled = pd.DataFrame({"text": said, "label": ["lost card", "refund", "declined card"]})
+    labeled.to_csv(tmp_path / "labeled.csv", index=False)
+    binned = app.classify(
+        tmp_path / "labeled.csv", classes, encoder="minilm-l6", bins=limits["bins"]
+    )
+    assert (binned.labeled, binned.agreeing) == (2, 2)  # "refund" is in no bin
     written = tmp_path / "p.csv"
     done("embed", classes, "--classes", "-o", written)
     assert read_prototypes(written).tree == prototypes.tree

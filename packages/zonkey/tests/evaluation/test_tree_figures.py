@@ -61,6 +61,25 @@ def test_figures_are_loops_over_paths(among, below):
     assert in_chunks.scores == pytest.approx(result.scores)
 
 
+@pytest.mark.filterwarnings("ignore:Strangers")
+def test_strangers_are_rejected_where_no_node_is_sure():
+    model, y = MIXED.with_rejection(0.9), np.where(np.arange(80) % 2, MIXED_Y, "other")
+    strange = y == "other"
+    rejected = model.predict(X)[strange] == "unknown"
+    flat = model.with_tree(None).predict(X)[strange] == "unknown"
+    assert 0 < rejected.mean() < flat.mean()
+    for samples in ((X, y), (Chunks(X, y, rows=17),)):
+        result = evaluate(model, *samples)
+        assert result.scores["rejected_strangers"] == pytest.approx(rejected.mean())
+
+
+def test_labels_of_inner_nodes_are_no_strangers():
+    y = np.where(np.arange(80) % 2, MIXED_Y, "mammal")
+    for samples in ((X, y), (Chunks(X, y, rows=17),)):
+        with refused(ValueError, "labels of classes", "got 'mammal'", "Leave those samples out"):
+            evaluate(MIXED, *samples)
+
+
 def test_nodes_are_listed_in_the_order_of_reading():
     result = evaluate(MIXED, X, MIXED_Y)
     rows = result.per_node().to_dict("records")

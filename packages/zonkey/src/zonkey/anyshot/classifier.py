@@ -26,13 +26,13 @@ from ..streaming.accept import as_chunks
 from ..threads import multiply
 from .fitted import FittedMixin
 from .fitting import fit_names, fit_state, freeze_candidates
-from .inner_labels import find_inner, fit_shared, learn_shared
+from .inner_labels import find_inner, fit_shared, learn_shared, list_below
 from .priors import BALANCED, PriorsMixin, restore_values, store_values
 from .sources import read_more
 from .state import BY_SHOTS, AnyShotState, Shots
 from .suggesting import SuggestingMixin
 from .tree_answers import TreeMixin
-from .unsure import UnsureMixin
+from .unsure import UnsureMixin, keep_precision
 
 
 class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -402,11 +402,12 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         Returns
         -------
         AnyShotClassifier
-            The copy: `partial_fit`, and the classes of `y` as candidates.
+            The copy: `partial_fit`, and the classes of `y`, or below its nodes, as candidates.
         """
         check_is_fitted(self, "classes_")
         require_memory(X)
-        labels, other, state = _list_labels(y, X), copy.copy(self), self.state_
+        other, state = copy.copy(self), self.state_
+        labels = list_below(state, _list_labels(y, X))
         if not np.isin(state.seen, labels).all():
             # The classes of `fit` tell what to expect of few samples; these alone do not.
             other._settle(state.forget_refinement())
@@ -429,7 +430,10 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
             The copy.
         """
         state = self.state_.remove_classes(labels)
-        return self._copy_with(state, candidates=_as_parameter(state.targets))
+        candidates = _as_parameter(state.targets)
+        # All classes are those of the parameter `prototypes`, which stays.
+        make = self._copy_with if isinstance(candidates, str) else self._copy_among
+        return make(state, candidates=candidates)
 
     def with_preprocessing(self, transformer: Any) -> Self:
         """Return a fitted copy that transforms samples before it compares them.
@@ -490,8 +494,10 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def _settle(self, state: AnyShotState) -> None:
         """Set a state, and the attributes that prediction reads."""
-        self._scorer = state.make_scorer()
-        self._state = state
+        scorer = state.make_scorer()
+        if hasattr(self, "_scorer") and state.precision is self._state.precision:
+            state = keep_precision(state, self._scorer, scorer)
+        self._scorer, self._state = scorer, state
 
     def _copy_with(self, state: AnyShotState, **parameters: Any) -> Self:
         other = copy.copy(self)
@@ -531,14 +537,12 @@ class AnyShotClassifier(  # pyright: ignore[reportIncompatibleVariableOverride]
         known: Any = state.regression
         every = known.prototypes
         check_semantics(every, self.state_.evidence.anchors, prototypes.labels)
-        if state.tree is not None:
-            every = every.with_parents(state.tree.restrict(every.labels))
         candidates = _as_parameter(state.targets)
-        return self._copy_with(state, prototypes=every, candidates=candidates)
+        return self._copy_among(state, prototypes=state.place_in_tree(), candidates=candidates)
 
     def _copy_choosing(self, candidates: Any) -> Self:
         state = replace(self.state_, targets=freeze_candidates(candidates))
-        return self._copy_with(state, candidates=candidates)
+        return self._copy_among(state, candidates=candidates)
 
     @classmethod
     def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:

@@ -36,8 +36,17 @@ class InnerLabels:
     labels: np.ndarray
     is_inner: np.ndarray
 
+    def split(self, weights: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of classes and those of inner nodes; without rows that do not count."""
+        used = self._weigh(weights) != 0
+        used |= not used.any()  # refused later
+        return np.flatnonzero(used & ~self.is_inner), np.flatnonzero(used & self.is_inner)
+
     def select(self, rows: np.ndarray, weights: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         """Return some samples, their labels and weights."""
+        return pick_rows(self.X, rows), self.labels[rows], self._weigh(weights)[rows]
+
+    def _weigh(self, weights: Any) -> np.ndarray:
         n = len(self.labels)
         every = np.ones(n) if weights is None else to_numpy(weight_vector(weights))
         if every.shape != (n,):
@@ -45,7 +54,7 @@ class InnerLabels:
                 f"`sample_weight` must have one entry for each of the {n} samples; got shape "
                 f"{every.shape}. Pass one number per sample."
             )
-        return pick_rows(self.X, rows), self.labels[rows], every[rows]
+        return every
 
 
 def find_inner(tree: Tree | None, X: Any, y: Any, *, transfer: Any = False) -> InnerLabels | None:
@@ -68,9 +77,19 @@ def find_inner(tree: Tree | None, X: Any, y: Any, *, transfer: Any = False) -> I
     return InnerLabels(tree, X, labels, is_inner)
 
 
+def list_below(state: AnyShotState, labels: np.ndarray) -> np.ndarray:
+    """Return the labels, of inner nodes those of the known classes below."""
+    inner = labels[:0] if state.tree is None else np.intersect1d(labels, state.tree.inner)
+    if state.tree is None or not inner.size:
+        return labels
+    tree = state.tree.restrict(np.union1d(inner, state.evidence.known()))
+    below = [tree.leaves_below(node) for node in inner.tolist()]
+    return np.unique(np.concatenate([np.setdiff1d(labels, inner), *below]))
+
+
 def fit_shared(model: Any, found: InnerLabels, weights: Any, validation: Any) -> AnyShotState:
     """Return the state of a model fitted on samples some of which are labeled at inner nodes."""
-    leaves, inner = np.flatnonzero(~found.is_inner), np.flatnonzero(found.is_inner)
+    leaves, inner = found.split(weights)
     rows = found.select(inner, weights)
     if leaves.size:
         model.fit(*found.select(leaves, weights), validation=validation)
@@ -87,7 +106,7 @@ def fit_shared(model: Any, found: InnerLabels, weights: Any, validation: Any) ->
 
 def learn_shared(model: Any, found: InnerLabels, weights: Any) -> AnyShotState:
     """Return the state of a model after further samples, some of them labeled at inner nodes."""
-    leaves, inner = np.flatnonzero(~found.is_inner), np.flatnonzero(found.is_inner)
+    leaves, inner = found.split(weights)
     other = copy.copy(model)
     if leaves.size:
         X, y, own = found.select(leaves, weights)
@@ -100,7 +119,7 @@ def _learn_nodes(
 ) -> AnyShotState:
     """Share samples of inner nodes among the classes below them, and learn from the shares."""
     model = start
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS if len(nodes) else 0):
         X_shared, y, own = _repeat((X, nodes, weights), *_share(model, tree, X, nodes))
         model = copy.copy(start)
         model.partial_fit(X_shared, y, sample_weight=own)
@@ -111,6 +130,7 @@ def _share(
     model: Any, tree: Tree, X: Any, nodes: np.ndarray
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the classes that each sample counts for, and how much."""
+    model = model.with_priors(None)  # those are of samples to classify
     state, n = model.state_, len(nodes)
     labels: list[np.ndarray] = [nodes[:0]] * n
     shares: list[np.ndarray] = [np.ones(0)] * n

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -66,15 +67,15 @@ def read_priors(given: Any, candidates: np.ndarray) -> ClassValues | None:
         shares = _read_numbers("priors", shares)
     else:
         shares = _fill_shares(dict(given), candidates)
+    if abs(shares.sum() - 1) > _TOLERANCE:
+        raise ValueError(
+            f"`priors` must sum to 1; they sum to {shares.sum():.4g}. Divide them by their sum."
+        )
     if not (shares > 0).all():
         raise ValueError(
             "`priors` must be above 0; got none for the class "
             f"{format_labels(candidates[~(shares > 0)])}. Leave out classes that do not occur: "
             "with_candidates."
-        )
-    if abs(shares.sum() - 1) > _TOLERANCE:
-        raise ValueError(
-            f"`priors` must sum to 1; they sum to {shares.sum():.4g}. Divide them by their sum."
         )
     return ClassValues(candidates, shares / shares.mean())
 
@@ -118,7 +119,7 @@ def _read_names(name: str, given: Mapping[Any, Any], known: np.ndarray) -> np.nd
 
 def split_kinds(seen: Any, is_seen: np.ndarray, ratios: np.ndarray) -> np.ndarray:
     """Return ratios under which classes with samples have together this share."""
-    if isinstance(seen, bool) or not isinstance(seen, int | float) or not 0 < seen < 1:
+    if isinstance(seen, bool) or not isinstance(seen, Real) or not 0 < float(seen) < 1:
         raise ValueError(
             f"`seen` must be a share of samples between 0 and 1; got {format_value(seen)}. Pass "
             "0.9, for example."
@@ -143,7 +144,13 @@ def read_class_weight(given: Any, labels: np.ndarray) -> Any:
     if given is None or isinstance(given, str):
         check_option("class_weight", given, (BALANCED, None))
         return given
-    values = _read_numbers("class_weight", [*dict(given).values()])
+    if not hasattr(given, "keys"):
+        raise TypeError(
+            '`class_weight` must be "balanced", None or {label: weight}; got '
+            f"{format_value(given)}. Pass a weight by label."
+        )
+    given = dict(given)
+    values = _read_numbers("class_weight", [*given.values()])
     if not (values > 0).all():
         raise ValueError(
             f"`class_weight` must be above 0; got {values.min():g}. Leave out samples that do not "
@@ -170,7 +177,8 @@ def store_values(given: Any) -> Any:
         return given
     if not hasattr(given, "keys"):
         return np.asarray(to_numpy(given)).tolist()
-    return {"labels": as_labels([*given]), "values": np.asarray([*dict(given).values()], float)}
+    given = dict(given)  # of a Series, whose iterator has its values
+    return {"labels": as_labels([*given]), "values": np.asarray([*given.values()], float)}
 
 
 def restore_values(stored: Any) -> Any:
@@ -180,13 +188,27 @@ def restore_values(stored: Any) -> Any:
     return dict(zip(stored["labels"].tolist(), stored["values"].tolist(), strict=True))
 
 
+def _list_shares(state: Any) -> dict[Any, float]:
+    """Return the shares of the candidates by label."""
+    labels = state.find_candidates()
+    ratios = state.ratios_of(labels)
+    return dict(zip(labels.tolist(), (ratios / ratios.sum()).tolist(), strict=True))
+
+
 class PriorsMixin:
     """Shares of the candidates among the samples to classify."""
 
     state_: Any
+    priors: Any
     scorer_: Scorer
     _copy_with: Callable[..., Any]
     _validate: Callable[[Any], Any]
+
+    def _copy_among(self, state: Any, **parameters: Any) -> Any:
+        """Return a copy with other candidates, whose parameter `priors` are their shares."""
+        if state.priors is not None and not isinstance(self.priors, str):
+            parameters["priors"] = _list_shares(state)
+        return self._copy_with(state, **parameters)
 
     @property
     def priors_(self) -> np.ndarray:
@@ -219,8 +241,8 @@ class PriorsMixin:
             ratios = state.ratios_of(labels) if found is None else found.values
             ratios = split_kinds(seen, np.isin(labels, state.seen), ratios)
             found = ClassValues(labels, ratios)
-            priors = dict(zip(labels.tolist(), (ratios / ratios.sum()).tolist(), strict=True))
-        return self._copy_with(replace(state, priors=found), priors=priors)
+        state = replace(state, priors=found)
+        return self._copy_with(state, priors=priors if seen is None else _list_shares(state))
 
     def estimate_priors(self, X: Any, *, by: str = "class") -> np.ndarray:
         """Estimate the shares of the candidates from samples without labels.

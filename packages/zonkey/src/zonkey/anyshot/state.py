@@ -240,6 +240,12 @@ class AnyShotState:
         known = self.regression.prototypes.subset(described)
         return known if self.tree is None else known.with_parents(self.tree.restrict(described))
 
+    def place_in_tree(self) -> Prototypes:
+        """Return the prototypes of all classes, also of removed ones, in the tree."""
+        assert self.regression is not None
+        every = self.regression.prototypes
+        return every.with_parents(None if self.tree is None else self.tree.restrict(every.labels))
+
     def find_candidates(self) -> np.ndarray:
         """Return the labels of the candidates."""
         unseen = None if self.regression is None else self.unseen

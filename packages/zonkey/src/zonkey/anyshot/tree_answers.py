@@ -113,8 +113,10 @@ class TreeMixin(ProbabilityMixin):
             The copy.
         """
         check_is_fitted(self)
-        tree = None if parents is None else Tree(parents)
-        return self._copy_with(self.state_.join_tree(tree))
+        state = self.state_.join_tree(None if parents is None else Tree(parents))
+        if state.regression is None:
+            return self._copy_with(state)
+        return self._copy_with(state, prototypes=state.place_in_tree())
 
     def with_bins(self, bins: Any) -> BinClassifier:
         """Return a classifier that answers with names for unions of classes.

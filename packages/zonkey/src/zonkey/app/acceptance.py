@@ -71,6 +71,14 @@ class Acceptance:
             raise Problem(str(error), option=("held_out", "precision")) from None
 
 
+def refuse_with_bins(bins: Any, **given: float | None) -> None:
+    """Refuse what is told of classes, where bins of classes are the answers."""
+    for name, value in given.items():
+        if bins is not None and value is not None:
+            both, rule = ("bins", name), "must be left out with `bins`"
+            raise Problem(f"`{name}`", rule, "got both", "Choose one.", option=both)
+
+
 def _read(stream: Stream, source: str | Path, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
     read = read_rows(stream, "Reading held-out samples", progress, labeled=True)
     return read.matrix, require_labeled(read.labels, source)

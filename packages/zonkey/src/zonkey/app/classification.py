@@ -17,7 +17,7 @@ from ..errors import Problem
 from ..files.streams import Block
 from ..metrics import PrecisionThreshold
 from ..presets import imagenet_tree
-from .acceptance import Acceptance
+from .acceptance import Acceptance, refuse_with_bins
 from .inputs import check_classes, check_sources, find_spellings
 from .naming import NamingTask
 from .prediction import OUTPUT_ENDINGS, Answering
@@ -181,6 +181,7 @@ def classify(
     check_classes(source, classes, may_be_names=True)
     check_sources(shots=shots, bins=bins)
     acceptance = Acceptance(reject_below, precision, held_out)
+    refuse_with_bins(bins, precision=precision)  # shown for classes
     inputs = source, shots, classes, held_out
     if isinstance(output, str | Path):
         check_ending("output", Path(output), OUTPUT_ENDINGS, " formats")
@@ -204,7 +205,7 @@ def classify(
     if adapt:
         model, blocks = _adapt_model(model, naming, progress)
     model = acceptance.limit_named(model, naming.held_out, progress)
-    if adapt and bins is not None:
+    if bins is not None:  # they answer with the model as it is now
         answering = replace(answering, bins=bins).check(model)
     found = Classification(joined=joined, answers={} if output is None else None)
     found.precision = model.precision_
@@ -240,13 +241,16 @@ def _count(
 def _right_answers(model: Any, answering: Answering) -> dict[str, set[str]]:
     """Return the answers that agree with each label, by its name without spelling.
 
-    These are the class, the nodes above it, which are less deep answers, and its bins.
+    These are the class, the nodes above it, which are less deep answers, and its bins. Labels of
+    classes in no bin have none.
     """
     right: dict[str, set[str]] = {}
     for label in model.classes_.tolist():
         agreeing = {label} if model.tree_ is None else {*model.tree_.path(label)}
         if answering.bins is not None:
             agreeing = {name for name, own in answering.bins.bins.items() if label in own}
+            if not agreeing:
+                continue
         for name in (label, *agreeing):
             right.setdefault(fold_name(name), {name}).update(agreeing if name == label else ())
     return right

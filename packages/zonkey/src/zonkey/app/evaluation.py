@@ -14,7 +14,7 @@ from ..evaluation.label_result import LabelEvaluation
 from ..evaluation.multilabel import is_multi_label
 from ..evaluation.result import Evaluation
 from ..inference.scorer import unwrap
-from .acceptance import Acceptance
+from .acceptance import Acceptance, refuse_with_bins
 from .inputs import check_samples, check_sources
 from .models import LoadedModel, bin_model, ignore_missing_names, read_rows, require_labeled
 from .progress import Progress, Step, ignore
@@ -108,10 +108,7 @@ def evaluate(
             "leave it out.",
             option=("training", "baselines"),
         )
-    for name, given in (("reject_below", reject_below), ("precision", precision)):
-        if bins is not None and given is not None:
-            both, rule = ("bins", name), "must be left out with `bins`"
-            raise Problem(f"`{name}`", rule, "got both", "Choose one.", option=both)
+    refuse_with_bins(bins, reject_below=reject_below, precision=precision)
     loaded = LoadedModel.load(model, encoder=encoder, on_error=on_error, cache=cache)
     keys = {"label_column": label_column, "features_key": features_key}
     keys |= {"labels_key": labels_key, "text_column": text_column, "format": format}

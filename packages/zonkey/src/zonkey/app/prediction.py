@@ -16,7 +16,7 @@ from ..inference.nodes import list_paths
 from ..inference.scorer import best_columns, unwrap
 from ..labels import check_count
 from ..metrics import PrecisionThreshold
-from .acceptance import Acceptance
+from .acceptance import Acceptance, refuse_with_bins
 from .inputs import check_samples, check_sources
 from .models import LoadedModel, bin_model, ignore_missing_names
 from .progress import Progress, ignore, watch_blocks
@@ -150,6 +150,7 @@ def predict(
     started = time.perf_counter()
     check_samples(model, source)
     acceptance = Acceptance(reject_below, precision, held_out)
+    refuse_with_bins(bins, precision=precision)  # shown for classes
     if isinstance(output, str | Path):
         check_ending("output", Path(output), OUTPUT_ENDINGS, " formats")
         check_target("output", Path(output), model, source, held_out)

@@ -484,10 +484,11 @@ def _collect_texts(pairs: Pairs, parents: Parents, source: str) -> ClassTexts:
 def _collect_parents(
     labels: list[str], parents: list[str], spelled: Mapping[str, str], source: str
 ) -> dict[str, str]:
-    """Return the parent of each class, spelled as its own row; "" at the top."""
+    """Return the parent of each class, spelled as its own row or at first; "" at the top."""
     found: dict[str, str] = {}
+    spelled = {**spelled}
     for label, given in zip(labels, parents, strict=True):
-        parent = spelled.get(fold_name(given), given)
+        parent = spelled.setdefault(fold_name(given), given) if given else given
         if parent and found.get(label, parent) not in ("", parent):
             raise DataError(
                 f"A class must have one parent; {format_value(label)} has "

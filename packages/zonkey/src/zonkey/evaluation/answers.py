@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import softmax, to_numpy
 from ..config import rows_per_block
+from ..inference.nodes import choose_nodes
 from ..inference.predict import ScoresMixin
 from ..inference.scorer import unwrap
 from ..labels import as_labels
@@ -126,10 +127,13 @@ class Strangeness:
             if hasattr(model, "novelty"):
                 novelty = to_numpy(model.novelty(block)).astype(np.float64)
             if hasattr(model, "predict_proba") and (novelty is not None or not is_own):
-                highest = to_numpy(model.predict_proba(block)).max(axis=1)
+                P = to_numpy(model.predict_proba(block))
+                highest, tree = P.max(axis=1), subject.trees.get("all")
                 doubt = 1 - highest.astype(np.float64)
                 if subject.reject_below is not None:
                     rejected = highest < subject.reject_below
+                    if tree is not None:
+                        _, rejected = choose_nodes(tree, P, None, subject.reject_below)
             if novelty is None:
                 novelty, doubt = doubt, None
             parts.append(cls(novelty, rejected, doubt))

@@ -26,6 +26,7 @@ from ..prototypes import Prototypes
 from ..samples import pick_rows
 from ..streaming.accept import as_chunks
 from ..threads import limit_calls
+from ..tree import Tree
 from .answers import Strangeness, Subject, answers_of, unwrap_search
 from .baselines import BASELINES, BaselineData, fit_baselines, training_of
 from .chunked import Answered, answer_chunks, row_digests
@@ -323,6 +324,7 @@ class _Samples:
         if known.all():
             return self
         others = np.unique(self.y[~known])
+        _refuse_inner(subject.trees.get("all"), others)
         what = f"{len(self.y) - known.sum()} of {len(self.y)} samples, of {format_labels(others)}"
         if not known.any():
             raise ValueError(
@@ -337,6 +339,16 @@ class _Samples:
         )
         X = None if self.X is None else pick_rows(self.X, np.flatnonzero(known))
         return replace(self, X=X, y=self.y[known])
+
+
+def _refuse_inner(tree: Tree | None, others: np.ndarray) -> None:
+    """Refuse nodes above classes as labels: their samples are no strangers."""
+    inner = others[:0] if tree is None else np.intersect1d(others, tree.inner)
+    if inner.size:
+        raise ValueError(
+            "`y` must have labels of classes, which have no children in the tree; got "
+            f"{format_labels(inner)}. Leave those samples out."
+        )
 
 
 def _models(

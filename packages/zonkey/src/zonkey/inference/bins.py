@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -91,7 +90,7 @@ class BinClassifier(LimitThreadsMixin, ClassifierMixin, BaseEstimator):
             )
         return np.unique(as_labels([*self.bins], "Names of bins"))
 
-    @cached_property
+    @property
     def members_(self) -> sparse.csr_array:
         """Which classes of the model each bin holds: 1 per pair, shape (n_bins, n_classes)."""
         check_is_fitted(self.model)
@@ -165,8 +164,8 @@ class BinClassifier(LimitThreadsMixin, ClassifierMixin, BaseEstimator):
             Names of bins.
         """
         names, labels, known = self.classes_, as_labels(labels), to_numpy(self.model.classes_)
-        sizes = np.asarray(self.members_.sum(axis=1)).ravel()
         holds = self.members_.toarray() > 0
+        sizes = holds.sum(axis=1)
         columns = np.minimum(np.searchsorted(known, labels), len(known) - 1)
         inside = holds[:, columns] & (known[columns] == labels)
         order = np.argsort(sizes, kind="stable")

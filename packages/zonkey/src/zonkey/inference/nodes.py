@@ -54,6 +54,31 @@ def _find_deepest(tree: Tree, P: Array, above: np.ndarray, below: float) -> tupl
     return found, xp.max(order, axis=1) > 0
 
 
+def list_answers(tree: Tree, P: np.ndarray, true: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return thresholds, and how many right and how many answers each adds to the accepted ones.
+
+    The lower the threshold, the deeper the answer, which then takes the place of a node above: that
+    one is counted off. So sums from the highest threshold on tell what is accepted. An answer is
+    right if it is the true class or above it; those to samples of no leaf are wrong.
+    """
+    known = np.isin(true, tree.leaves)
+    sure, ones = P.max(axis=1), np.ones(len(true))
+    added = [(sure, tree.leaves[P.argmax(axis=1)] == true, ones)]
+    above = find_above(tree, None)
+    for level in np.unique(tree.depths[above])[::-1].tolist():
+        rows = above[tree.depths[above] == level]
+        Q = to_numpy(sum_columns(P, tree.membership[rows]))
+        highest, best = Q.max(axis=1), tree.nodes[rows[Q.argmax(axis=1)]]
+        right = np.zeros(len(true))
+        right[known] = best[known] == tree.lift(true[known], level)
+        first = highest > sure
+        added.append((highest[first], right[first], ones[first]))
+        added.append((sure[first], -right[first], -ones[first]))
+        sure = np.maximum(sure, highest)
+    thresholds, right, n = (np.concatenate(part) for part in zip(*added, strict=True))
+    return thresholds.astype(np.float64), right, n
+
+
 def find_above(tree: Tree, level: int | None) -> np.ndarray:
     """Return the positions of inner nodes above a level; None for all."""
     inner = tree.positions(tree.inner) if len(tree.inner) else np.arange(0)
