@@ -6,11 +6,13 @@ from libraries import in_every_library
 from numpy.testing import assert_allclose, assert_array_equal
 from reference_posterior import expectation_maximization, left_out, ridge_matrix
 
+from zonkey.anyshot.held_out import Fold, View
 from zonkey.anyshot.posterior import (
     KernelRidge,
     held_out_weights,
     inverse_without,
     left_out_weights,
+    placed_scale,
     posterior_centers,
     ridge_inverse,
     soft_shots,
@@ -254,3 +256,35 @@ def test_single_precision_is_kept():
     X, centers, worth, offsets = (M.astype(np.float32) for M in batch())
     found = soft_shots(X, centers, worth, offsets=offsets, **SETTINGS[0])
     assert found.centers.dtype == found.shares.dtype == np.float32
+
+
+@pytest.mark.parametrize("place", [0.0, 5.0])
+@pytest.mark.parametrize("joint", [False, True])
+def test_predictions_from_some_classes_are_relative_to_their_mean(joint, place):
+    """Samples far from the origin are not centered, so that nothing moves."""
+    rng, n = np.random.default_rng(3), np.array([4.0, 1.0, 7.0, 3.0, 2.0, 9.0])
+    Y, Q = rng.normal(size=(6, 4)), rng.normal(size=(6, 5))
+    M = rng.normal(size=(6, 5))
+    M += place - n @ M / n.sum()
+    K = Y @ Y.T
+    Lambda = ridge_matrix(K, n, 0.4)
+    G = KernelRidge(K, n).inverse(0.4)
+    held, kept = np.array([1, 4]), [0, 2, 3, 5]
+    fold = Fold(0, held, held, held, held, 0)
+    view = View(M, M, n, n, n, (), 5, Q if joint else None)
+    s = placed_scale(M, Q, np.isin(np.arange(6), held)) if joint else 0.0
+    R = M - s * Q
+    moves = bool(np.sum((n @ R / n.sum()) ** 2) <= 0.1 * (n @ np.sum(R**2, axis=1)) / n.sum())
+    assert moves == (place == 0)
+    middle = moves * (n[kept] @ R[kept] / n[kept].sum() - n @ R / n.sum())
+    weights = held_out_weights(G, held)
+    found = view.predict(weights, fold, held)
+    for row, j in enumerate(held):
+        w = np.linalg.solve(K[np.ix_(kept, kept)] + Lambda[np.ix_(kept, kept)], K[kept, j])
+        assert_allclose(found[row], s * Q[j] + middle + w @ (R[kept] - middle), atol=1e-10)
+    found = view.predict_left_out(left_out_weights(inverse_without(G, held, weights)), fold)
+    for i in kept:
+        rest = [j for j in kept if j != i]
+        of_rest = middle - moves * n[i] * (R[i] - middle) / n[rest].sum()
+        w = np.linalg.solve(K[np.ix_(rest, rest)] + Lambda[np.ix_(rest, rest)], K[rest, i])
+        assert_allclose(found[i], s * Q[i] + middle + w @ (R[rest] - of_rest), atol=1e-10)
