@@ -103,12 +103,13 @@ def test_thresholds_are_those_of_loops():
             precisions.append(hits / answers)
             best = max(best, qualities[-1])
         assert found[j] == GRID[int(np.argmax(qualities))]
-        enough = [t for i, t in enumerate(GRID) if min(precisions[i:]) >= 0.6]
+        enough = [t for i, t in enumerate(GRID) if precisions[i] >= 0.6]
         assert precise[j] == (enough[0] if enough else 0.999)
 
 
 def test_no_threshold_reaches_a_precision():
     assert lowest_with(np.full((len(GRID), 1), 0.5), 0.9)[0] == 0.999
+    assert lowest_with(0.95 * (GRID[:, None] == GRID[3]), 0.9)[0] == GRID[3]
 
 
 def test_discriminant_is_that_of_loops():
@@ -220,6 +221,11 @@ def test_wanted_precision_and_number():
     model = MultiLabelClassifier(precision=0.9).fit(X[:600], Y[:600])
     predicted = model.predict(X[600:]) > 0
     assert Y[600:][predicted].mean() > 0.85
+    marked = Y * (np.random.default_rng(2).random(Y.shape) < 0.5)
+    careless = MultiLabelClassifier(precision=0.9, missing="unknown").fit(X[:600], marked[:600])
+    predicted = careless.predict(X[600:]) > 0
+    assert Y[600:][predicted].mean() > 0.85
+    assert predicted[Y[600:] > 0].mean() > 0.1
     low = MultiLabelClassifier(threshold=0.2).fit(X[:600], Y[:600])
     assert np.allclose(low.thresholds_, 0.2)
     assert np.array_equal(low.predict(X) > 0, low.predict_proba(X) > 0.2)

@@ -174,11 +174,13 @@ def choose_thresholds(
 
 
 def lowest_with(precisions: np.ndarray, wanted: float) -> np.ndarray:
-    """Return the lowest threshold from which on every one has the precision; 0.999 if none has."""
+    """Return the lowest threshold that has the precision; 0.999 if none has.
+
+    Higher ones need not have it: hardly any sample reaches these, or none where few true labels are
+    marked, so that they tell little.
+    """
     enough = precisions >= wanted
-    holds = np.logical_and.accumulate(enough[::-1], axis=0)[::-1]
-    first = np.argmax(holds, axis=0)
-    return np.where(holds.any(axis=0), GRID[first], NEVER)
+    return np.where(enough.any(axis=0), GRID[np.argmax(enough, axis=0)], NEVER)
 
 
 def typical_threshold(curve: Curve, chance: float, precision: float | None) -> float:
