@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import softmax, to_numpy
 from ..config import rows_per_block
+from ..inference.bins import BinClassifier
 from ..inference.nodes import choose_nodes
 from ..inference.predict import ScoresMixin
 from ..inference.scorer import unwrap
@@ -52,6 +53,11 @@ class Subject:
             raise TypeError(
                 f"`model` must be a classifier, with `classes_`; got {type(last).__name__}. Pass "
                 "a classifier."
+            )
+        if isinstance(last, BinClassifier) and last.reject_below is not None:
+            raise ValueError(
+                "`model` must answer every sample with a bin to be evaluated; it rejects those "
+                f"below {last.reject_below:g}. Pass the model with_rejection(None), with_bins."
             )
         candidates = to_numpy(last.classes_)
         if not (hasattr(last, "with_candidates") and hasattr(last, "seen_classes_")):
