@@ -186,7 +186,7 @@ def test_bins_are_evaluated(made, tmp_path):
     assert scores["provenance"]["data"]["n_samples"] == inside.sum()
     assert scores["scores"]["hit@1_seen"] == pytest.approx(np.mean(np.array(right)[inside]))
     assert (tmp_path / "page.html").stat().st_size > 1000
-    with pytest.raises(ValueError, match="answer every sample with a bin.* below 0.9"):
+    with pytest.raises(ValueError, match=r"answer every sample with a bin.* below 0\.9"):
         zonkey.evaluate(model.with_rejection(0.9).with_bins(BINS), X, np.repeat("a", len(X)))
 
 

@@ -27,6 +27,14 @@ from .tree_figures import find_nodes
 SETS = ("unseen", "seen", "all")
 
 
+def _refuse_rejection(model: Any) -> None:
+    if isinstance(model, BinClassifier) and model.reject_below is not None:
+        raise ValueError(
+            "`model` must answer every sample with a bin to be evaluated; it rejects those below "
+            f"{model.reject_below:g}. Pass model.with_rejection(None).with_bins(bins)."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Subject:
     """A fitted classifier and the classes it is evaluated on."""
@@ -54,11 +62,7 @@ class Subject:
                 f"`model` must be a classifier, with `classes_`; got {type(last).__name__}. Pass "
                 "a classifier."
             )
-        if isinstance(last, BinClassifier) and last.reject_below is not None:
-            raise ValueError(
-                "`model` must answer every sample with a bin to be evaluated; it rejects those "
-                f"below {last.reject_below:g}. Pass the model with_rejection(None), with_bins."
-            )
+        _refuse_rejection(last)
         candidates = to_numpy(last.classes_)
         if not (hasattr(last, "with_candidates") and hasattr(last, "seen_classes_")):
             labels = as_labels(candidates, "classes_")
