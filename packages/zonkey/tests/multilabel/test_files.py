@@ -92,9 +92,11 @@ def test_explain_classes_and_export(made, tmp_path):
 def test_without_classes_the_labels_are_those_of_the_samples(made, tmp_path):
     folder, _, _, _, _ = made
     options = {"label_column": "tags", "id_columns": ["id"], "multi_label": True}
-    found = app.fit(folder / "rows.csv", None, tmp_path / "m", missing="unknown", **options)
+    options |= {"missing": "unknown", "precision": 0.8}
+    found = app.fit(folder / "rows.csv", None, tmp_path / "m", **options)
     assert found.info["summary"]["n_seen"] == 11
-    assert zonkey.load(tmp_path / "m").missing == "unknown"
+    model = zonkey.load(tmp_path / "m")
+    assert (model.missing, model.precision) == ("unknown", 0.8)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +107,7 @@ def test_without_classes_the_labels_are_those_of_the_samples(made, tmp_path):
         ({"candidates": "unseen"}, Problem, "several labels"),
         ({"multi_label": False}, DataError, "tags"),
         ({"multi_label": False, "missing": "unknown"}, Problem, "`missing` is of several labels"),
+        ({"multi_label": False, "precision": 0.8}, Problem, "`precision` is of several labels"),
     ],
 )
 def test_refusals(made, tmp_path, options, error, says):

@@ -13,7 +13,7 @@ from ..errors import Problem
 from ..persistence.model import model_info, save
 from .fitting_in_chunks import learn_in_chunks
 from .fitting_in_memory import PRESETS, FitInput, learn_in_memory, name_kept_samples
-from .fitting_labels import check_multi_label, learn_labels
+from .fitting_labels import check_multi_label, learn_labels, refuse_multi_label
 from .inputs import check_classes, check_sources, hint_at_swapped_tables
 from .progress import Progress, Step, ignore
 from .sources import Encoders, check_encoder
@@ -78,6 +78,7 @@ def fit(
     chunks: bool = False,
     multi_label: bool = False,
     missing: str = "negative",
+    precision: float | None = None,
     encoder: str | None = None,
     text_encoder: str | None = None,
     text_column: str | None = None,
@@ -125,6 +126,9 @@ def fit(
     missing : {"negative", "unknown"}, default="negative"
         What it means that one of several labels is not marked: that it does not apply, or that
         nobody knows.
+    precision : float, default=None
+        Wanted share, in (0, 1], of right predictions of each of several labels. None: thresholds of
+        the best F1.
     encoder : str, default=None
         Encoder of the samples, by default efficientnet-lite0 for pictures, minilm-l6 for texts.
     text_encoder : str, default=None
@@ -193,12 +197,10 @@ def fit(
     learn = learn_in_chunks if chunks else learn_in_memory
     if multi_label:
         check_multi_label(candidates=candidates, preset=preset, unlabeled=unlabeled, chunks=chunks)
-        learn, parameters = learn_labels, {"missing": missing, "random_state": random_state}
-    elif missing != "negative":
-        rule, remedy = "is of several labels per sample", "Pass `multi_label`, or leave it out."
-        raise Problem(
-            "`missing`", rule, f"got {missing!r}", remedy, option=("missing", "multi_label")
-        )
+        learn, parameters = learn_labels, {"random_state": random_state}
+        parameters |= {"missing": missing, "precision": precision}
+    else:
+        refuse_multi_label(missing=missing, precision=precision)
 
     def write(model: Any, names: list[str] | None, called: Any) -> None:
         progress(Step("Writing"))

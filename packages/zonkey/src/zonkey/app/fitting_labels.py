@@ -30,6 +30,16 @@ def check_multi_label(**given: Any) -> None:
             raise Problem(f"`{name}`", rule, what, "Leave it out.", option=options)
 
 
+def refuse_multi_label(**given: Any) -> None:
+    """Refuse what only a model of several labels has."""
+    usual = {"missing": "negative", "precision": None}
+    for name, value in given.items():
+        if value != usual[name]:
+            rule, remedy = "is of several labels per sample", "Pass `multi_label`, or leave it out."
+            options = name, "multi_label"
+            raise Problem(f"`{name}`", rule, f"got {value!r}", remedy, option=options)
+
+
 def learn_labels(
     training: FitInput, preset: str, parameters: dict[str, Any], _: Path, write: Any
 ) -> dict[str, Any]:

@@ -104,6 +104,13 @@ def fit(
             help="With --multi-label: a label that is not marked does not apply, or nobody knows."
         ),
     ] = Missing.negative,
+    precision: Annotated[
+        float | None,
+        typer.Option(
+            help="With --multi-label: wanted share of right predictions of each label, such as "
+            "0.9; by default those of the best F1."
+        ),
+    ] = None,
     on_error: Annotated[options.OnError, options.ON_ERROR] = options.OnError.stop,
     no_cache: Annotated[bool, options.NO_CACHE] = False,
     label_column: Annotated[str | None, options.LABEL_COLUMN] = None,
