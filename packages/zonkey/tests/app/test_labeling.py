@@ -67,6 +67,24 @@ def test_suggested_groups(model, source):
     assert (frame["sample"] == frame["id"]).all()
 
 
+def test_accepted_rows_are_not_written_over(model, source):
+    path, frame = suggested(model, source)
+    marks = ["no"] * 2 + [""] * (len(frame) - 2)
+    app.suggest(model, source, mark(path, frame, accept=marks))  # nothing is lost
+    assert not read(path)["accept"].any()
+    marks[5] = UNSEEN[0]
+    written = mark(path, frame, accept=marks).read_bytes()
+    said = refusal(app.suggest, model, source, path, error=Problem)
+    assert "it has 1, such as" in said
+    assert frame["sample"][5] in said
+    assert path.read_bytes() == written
+    app.learn(model, path, source)
+    assert app.suggest(model, source, path).known == 1
+    other = source.with_name("other.csv")
+    other.write_text("something,else\n1,2\n")
+    assert app.suggest(model, source, other).rows == 59
+
+
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
 def test_every_format_goes_there_and_back(model, source, ending):
     path = source.with_name(f"table.{ending}")

@@ -19,6 +19,17 @@ from ..files.streams import Block
 from ..inference.scorer import unwrap
 from ..labels import check_count, format_value, normalize_label
 from ..streaming.priorities import row_priorities
+from .accepted import (
+    ACCEPT,
+    ACCEPT_GROUP,
+    GROUP,
+    PROBABILITY,
+    SAMPLE,
+    SUGGESTED,
+    TABLE_ENDINGS,
+    read_accepted,
+    read_columns,
+)
 from .inputs import check_samples
 from .models import LoadedModel, ignore_missing_names
 from .progress import Progress, Step, ignore, watch_blocks
@@ -26,9 +37,6 @@ from .sources import Stream
 from .targets import check_ending, check_target
 from .writing import Columns, Output, open_output, require_free
 
-TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
-SAMPLE, GROUP, SUGGESTED, PROBABILITY = "sample", "group", "suggested", "probability"
-ACCEPT_GROUP, ACCEPT = "accept_group", "accept"
 _NAMES = (SAMPLE, "file", "id")  # columns that name samples, the first one wins
 _DIGITS = 4
 
@@ -156,6 +164,8 @@ def suggest(
     steps, last = unwrap(loaded.model)
     if not len(new):
         raise Problem(f"{source} must have a sample to label; the model has learned all of them.")
+    if isinstance(output, str | Path):
+        _require_learned(Path(output), loaded, {ids.names[row] for row in new})
     progress(Step("Grouping", len(new)))
     X = X[new] if steps is None else steps.transform(X[new])
     found = last.suggest(X, group_size=group_size, novelty_above=novelty_above)
@@ -189,6 +199,24 @@ def suggest(
         skipped=[str(error) for error in getattr(stream, "skipped", ())],
         seconds=time.perf_counter() - started,
     )
+
+
+def _require_learned(path: Path, loaded: LoadedModel, names: set[str]) -> None:
+    """Refuse to write over a table in which samples are accepted that the model has not learned."""
+    if not path.exists():
+        return
+    try:
+        read_columns(path)
+    except (DataError, OSError):  # no table of suggestions
+        return
+    accepted = read_accepted(path, map(str, loaded.last.classes_.tolist()))
+    lost = [name for name in accepted if name in names]
+    if lost:
+        raise Problem(
+            f"{path.name} must not have accepted rows that were not learned; it has {len(lost)}, "
+            f"such as {format_value(lost[0])}. Learn it first, or name another file.",
+            option="output",
+        )
 
 
 def _count_rows(numbers: np.ndarray, groups: int | None) -> int:
