@@ -17,13 +17,7 @@ from ..config import rows_per_block
 from ..persistence.checks import require_labels, require_number, require_shape, require_that
 from ..prototypes import Prototypes
 from ..streaming.priorities import row_priorities
-from .posterior import (
-    own_shares,
-    placed_scale,
-    posterior_centers,
-    ridge_inverse,
-    slope,
-)
+from .posterior import own_shares, placed_scale, posterior_centers, ridge_inverse, slope
 from .ridges import ExactRidge, LandmarkRidge, Ridge
 from .tree_part import TreePart
 

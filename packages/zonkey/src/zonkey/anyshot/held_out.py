@@ -162,6 +162,7 @@ class View:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_taken", {})
+        object.__setattr__(self, "_missed", {})
 
     def take(self, fold: Fold, which: str) -> Array:
         """Return the samples "every", "new" or "rows" of a fold.
@@ -176,41 +177,48 @@ class View:
 
     def forget(self) -> None:
         """Drop the samples of folds."""
-        vars(self)["_taken"].clear()
+        for kept in ("_taken", "_missed"):
+            vars(self)[kept].clear()
 
     def predict(self, weights: Array, fold: Fold, classes: np.ndarray) -> Array:
         """Return the priors of some classes, given the weights of the class means."""
         xp = namespace(weights)
-        missed, scale = self._miss(fold)
+        missed, scale, middle, _ = self._miss(fold)
         weights = xp.astype(weights, missed.dtype)
-        middle = middle_of_rest(missed, self.counts, self._held(fold))
         found = weights @ missed + (1 - xp.sum(weights, axis=1))[:, None] * middle[None, :]
         return found if self.placed is None else found + scale * take_rows(self.placed, classes)
 
     def predict_left_out(self, weights: Array, fold: Fold) -> Array:
         """Return the prior of each class that is learned from, given weights of the others."""
         xp = namespace(weights)
-        missed, scale = self._miss(fold)
-        weights, held = xp.astype(weights, missed.dtype), self._held(fold)
+        missed, scale, middle, shares = self._miss(fold)
+        weights, middle = xp.astype(weights, missed.dtype), middle[None, :]
         reach = xp.sum(weights, axis=1)[:, None]
-        middle = middle_of_rest(missed, self.counts, held)[None, :]
-        shares = place_like(own_shares(missed, self.counts, held), missed)
+        shares = place_like(shares, missed)
         own = xp.astype(shares, missed.dtype)[:, None] * (missed - middle)
         found = weights @ missed + reach * own + (1 - reach) * middle
         return found if self.placed is None else found + scale * self.placed[: found.shape[0], :]
 
-    def _held(self, fold: Fold) -> np.ndarray:
-        """Return the classes that a fold holds out of those that are learned from."""
-        return fold.held[fold.held < len(self.counts)]
+    def _miss(self, fold: Fold) -> tuple[Array, float, Array, np.ndarray]:
+        """Return what placed prototypes miss of class means, their scale, and what is left out.
 
-    def _miss(self, fold: Fold) -> tuple[Array, float]:
-        """Return what placed prototypes miss of class means, and their scale."""
-        if self.placed is None:
-            return self.means, 0.0
-        of_train = self.placed[: self.means.shape[0], :]
-        is_out = np.isin(np.arange(self.means.shape[0]), fold.held)
-        scale = placed_scale(self.means, of_train, is_out)
-        return self.means - scale * of_train, scale
+        The last are `middle_of_rest` and `own_shares`: cached, as every kernel needs them.
+        """
+        kept: dict[int, tuple[float, Array, np.ndarray]] = vars(self)["_missed"]
+        of_train = None if self.placed is None else self.placed[: self.means.shape[0], :]
+        found = kept.get(fold.number)
+        scale = 0.0 if found is None else found[0]
+        if found is None and of_train is not None:
+            is_out = np.isin(np.arange(self.means.shape[0]), fold.held)
+            scale = placed_scale(self.means, of_train, is_out)
+        missed = self.means if of_train is None else self.means - scale * of_train
+        if found is None:
+            held = fold.held[fold.held < len(self.counts)]  # of those that are learned from
+            middle = middle_of_rest(missed, self.counts, held)
+            shares = own_shares(missed, self.counts, held)
+            found = kept[fold.number] = (scale, middle, shares)
+        scale, middle, shares = found
+        return missed, scale, middle, shares
 
     def mean_variance(self, classes: np.ndarray) -> float:
         """Return the mean variance within some classes, or within all if theirs is unknown."""

@@ -18,9 +18,18 @@ _YES, _NO = ("yes", "y", "x", "1", "true"), ("", "no", "n", "0", "false")
 Accepted = dict[str, tuple[str, int]]  # label and row by the name of the sample
 
 
+def list_labels(rows: list[dict[str, Any]]) -> list[str]:
+    """Return classes, and the nodes of a tree above them, as text."""
+    return sorted({str(name) for row in rows for name in (row["label"], *row.get("above", ()))})
+
+
 def read_accepted(path: Path, known: Iterable[str]) -> Accepted:
     """Return the labels of the accepted rows of a table; known labels are never marks."""
-    columns = read_columns(path)
+    return find_accepted(read_columns(path), known, path)
+
+
+def find_accepted(columns: dict[str, list[str]], known: Iterable[str], path: Path) -> Accepted:
+    """Return the same of the columns of a table."""
     labels = {normalize_label(label) for label in known}
     of_group: dict[str, tuple[str, int]] = {}
     for row, (group, cell) in enumerate(

@@ -14,7 +14,7 @@ from ..errors import DataError, Problem, reword
 from ..inference.scorer import unwrap
 from ..labels import format_value
 from ..persistence.lock import lock_model
-from .accepted import Accepted, read_accepted
+from .accepted import Accepted, list_labels, read_accepted
 from .classes import ChangedClasses, describe_change, write_changed
 from .inputs import check_samples, check_sources, find_spellings
 from .models import LoadedModel, ignore_missing_names
@@ -86,7 +86,7 @@ def learn(
         loaded = LoadedModel.load(model, encoder=encoder, on_error=on_error, cache=cache)
         loaded.require("learn_once", "Learning a table")
         before = loaded.rows()
-        known = _list_labels(before)
+        known = list_labels(before)
         accepted = read_accepted(Path(table), known)
         learned, joined, n_known = {}, {}, 0
         if accepted:
@@ -101,11 +101,6 @@ def learn(
         same = not learned and target.exists() and target.samefile(model)
         finish = describe_change if same else write_changed
         return finish(before, loaded, target, learned=learned, joined=joined, known=n_known)
-
-
-def _list_labels(rows: list[dict[str, Any]]) -> list[str]:
-    """Return classes, and the nodes of a tree above them, as text."""
-    return sorted({str(name) for row in rows for name in (row["label"], *row.get("above", ()))})
 
 
 def _hint_at_source(source: Any, stream: Stream) -> AbstractContextManager[None]:

@@ -27,7 +27,8 @@ from .accepted import (
     SAMPLE,
     SUGGESTED,
     TABLE_ENDINGS,
-    read_accepted,
+    find_accepted,
+    list_labels,
     read_columns,
 )
 from .inputs import check_samples
@@ -206,10 +207,10 @@ def _require_learned(path: Path, loaded: LoadedModel, names: set[str]) -> None:
     if not path.exists():
         return
     try:
-        read_columns(path)
+        columns = read_columns(path)
     except (DataError, OSError):  # no table of suggestions
         return
-    accepted = read_accepted(path, map(str, loaded.last.classes_.tolist()))
+    accepted = find_accepted(columns, list_labels(loaded.rows()), path)
     lost = [name for name in accepted if name in names]
     if lost:
         raise Problem(

@@ -334,7 +334,7 @@ class _Posterior:
             changes.append(2 * (moved @ away) - np.sum(moved * moved, axis=1))
         return -np.concatenate(changes)
 
-    @property
+    @cached_property
     def missed(self) -> Any:
         """What the regression learns: what placed prototypes miss of class means, if there are."""
         placed = self.state.place_prototypes()
