@@ -69,13 +69,10 @@ bench: $(VENV)/.dev ## speed and accuracy tables and a report; takes hours, not 
 docs: $(VENV)/.dev ## help texts in docs/cli.md
 	$(BIN)/python tools/cli_docs.py
 
-RESULTS := pure-zsl generalized-zsl ablation tsne alternatives beyond on-top convergence sensitivity \
-  large-scale-fsl synthesis any-shot runtime
+BENCH ?= # options such as --jobs 14 --device cuda
 results: $(VENV)/.dev ## docs/results.md, from the records in docs/runs; hours without a GPU
-	for name in $(RESULTS); do $(BIN)/zonkey bench $$name --data emoji --runs docs/runs || exit 1; done
-	$(BIN)/zonkey bench mini-imagenet --data emoji --data emoji-cnn --trials 200 --points 6 --runs docs/runs
-	$(BIN)/zonkey bench unlabeled --data emoji --trials 60 --runs docs/runs
-	$(BIN)/zonkey bench transductive-fsl --data emoji --trials 60 --runs docs/runs
+	$(BIN)/zonkey bench all --data emoji --runs docs/runs $(BENCH)
+	$(BIN)/zonkey bench mini-imagenet --data emoji-cnn --runs docs/runs $(BENCH)
 	$(BIN)/zonkey report --runs docs/runs --markdown docs/results.md
 
 constraints: ## pin the newest releases

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 _ALL = "all"
 # Options, and the fields of `Scale` that they change.
 _FIELDS = {
-    "seeds": "n_seeds", "trials": "n_trials", "points": "n_points", "map_classes": "map_classes",
+    "seeds": "n_seeds", "trials": "n_trials", "points": "n_points",
+    "more_points": "n_points_more", "map_classes": "map_classes",
 }  # fmt: skip
 _MOST = 1000  # columns of the widest table
 _REMARK = 20  # least width of a column of text
@@ -76,11 +77,15 @@ def bench(
         bool, typer.Option("--quick", help="Few seeds, folds and trials: a look, not a figure.")
     ] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Seeds of models with random synthesis.")
+        int | None, typer.Option(min=1, help="Seeds of zero-shot models that draw random numbers.")
     ] = None,
     trials: Annotated[int | None, typer.Option(min=2, help="Few-shot trials.")] = None,
     points: Annotated[
         int | None, typer.Option(min=1, help="Points of each grid to choose parameters from.")
+    ] = None,
+    more_points: Annotated[
+        int | None,
+        typer.Option(min=0, help="Most points next to the best ones, in the grid or beyond it."),
     ] = None,
     map_classes: Annotated[
         int | None,
@@ -123,7 +128,13 @@ def bench(
 
         experiments = [_select_models(each, model) for each in _experiments(name)]
         names = data or list(find_sources(place))
-        asked = {"seeds": seeds, "trials": trials, "points": points, "map_classes": map_classes}
+        asked = {
+            "seeds": seeds,
+            "trials": trials,
+            "points": points,
+            "more_points": more_points,
+            "map_classes": map_classes,
+        }
         given = {_FIELDS[key]: value for key, value in asked.items() if value is not None}
         rest = {**asked, "model": model, "device": device, "folder": place}
         steps = run_experiments(

@@ -15,7 +15,14 @@ from zonkey_lab.paper.report.blocks import TableBlock
 from zonkey_lab.peers.zsl import ESZSL
 
 SMALL = Scale(
-    n_seeds=2, n_folds=2, n_points=2, n_trials=2, n_selection_trials=2, n_repeats=1, quick=True
+    n_seeds=2,
+    n_folds=2,
+    n_points=2,
+    n_points_more=1,
+    n_trials=2,
+    n_selection_trials=2,
+    n_repeats=1,
+    quick=True,
 )
 
 

@@ -41,7 +41,7 @@ PEERS = [name for name, kind in OF_CLASSES.items() if kind is not ZeroShotClassi
 PAPERS = [n for n in OF_CLASSES if ZERO_SHOT[n].preset == "paper" and n not in PEERS]
 CORNERS = ("FPL", "BPL0", "BPL", "BPL, unscaled, as printed", "minimum entropy")
 SCALE = Scale(
-    n_seeds=2, n_folds=2, n_points=4, n_trials=3, n_selection_trials=2, n_repeats=2,
+    n_seeds=2, n_folds=2, n_points=4, n_points_more=0, n_trials=3, n_selection_trials=2, n_repeats=2,
     most_shots=2, quick=True,
 )  # fmt: skip
 
@@ -460,7 +460,7 @@ def test_without_validation_classes_the_any_shot_model_holds_out_base_classes(da
 
     source, measured = replace(small_source(), load_validation=nothing), ("NN", "recommended")
     steps = run("large-scale-fsl", source=source, models=("BPL (SFSP1)", *measured))
-    assert "names no validation" in steps["selection-all", "BPL (SFSP1)", 0].error
+    assert "names no validation" in steps["selection-all-1", "BPL (SFSP1)", 0].error
     for model in measured:
         assert steps["all-classes", model, 0].record is not None
 

@@ -8,6 +8,7 @@ from sklearn.model_selection import ParameterGrid
 from small_data import small_dataset, small_source
 
 from zonkey import BaseClasses, FewShotClassifier, NearestSupport
+from zonkey.parameters import Interval
 from zonkey_lab.paper.bench import protocols
 from zonkey_lab.paper.bench.models import DEVICE, FEW_SHOT, FewShotModel
 from zonkey_lab.paper.bench.protocols import Steps, stored_mb
@@ -21,7 +22,7 @@ from zonkey_lab.paper.experiments import (
     SHOT_READINGS,
     SYNTHESES,
 )
-from zonkey_lab.peers.base import class_means
+from zonkey_lab.peers.base import class_means, parameter
 from zonkey_lab.peers.fsl import BaseSamples, SimpleShot
 from zonkey_lab.peers.fsl.base import FewShotPeer, negative_distances
 from zonkey_lab.protocols import n_way_k_shot
@@ -33,7 +34,7 @@ class Stopping(FewShotPeer):
     """A peer that is trained once per task and stops after 4 epochs, if classes tell it to."""
 
     stops_early = True
-    shift: float = 0.0
+    shift: float = parameter(default=0.0, within=Interval(0))
     max_iter: int = 9
     n_iter_no_change: int | None = 3
     device: str = "auto"
@@ -60,7 +61,7 @@ class Adapting(SimpleShot):
     """A peer that learns from unlabeled queries; less well with a shift."""
 
     is_transductive = True
-    shift: float = 0.0
+    shift: float = parameter(default=0.0, within=Interval(0))
 
     def adapt(self, X):
         assert len(X)
@@ -174,6 +175,9 @@ def test_transductive_peers_are_tuned_as_they_are_measured(data, monkeypatch):
 # What records tell
 
 
+measure_all = protocols.measure_all_classes
+
+
 def in_trials(data, model, **parameters):
     return protocols.measure_trials(data, model, parameters, 0, n_shot=1, n_trials=3)
 
@@ -224,11 +228,13 @@ def test_all_classes_have_steps_for_every_number_of_shots(data):
     parameters = {"alpha": 0.9, "rho": 0.9, "mu": 0.9, "base_samples_per_class": 2}
     options = {"zero_parameters": {"alpha": 0.1}, "most_shots": 2, "n_repeats": 2}
     name = "BPL (SFSP1), sampled base"
-    found = protocols.measure_all_classes(data, name, parameters, 0, **options)
+    by_shots = dict.fromkeys("12", parameters)
+    found = protocols.measure_all_classes(data, name, by_shots, 0, **options)
     assert found["shots"] == [0, 1, 2]
     assert [step["n"] > 0 for step in found["steps"]] == [True] * 3
     assert found["steps"][1]["mean_mu"] < 0.9
-    nothing = protocols.measure_all_classes(data, "NN", {}, 0, most_shots=2, n_repeats=2)
+    none = {"1": {}, "2": {}}
+    nothing = protocols.measure_all_classes(data, "NN", none, 0, most_shots=2, n_repeats=2)
     assert "steps" not in nothing
 
 
@@ -239,7 +245,7 @@ def test_records_tell_whether_queries_were_fixed(data, monkeypatch):
     fixed = type(data)("fixed", data.X, data.y, data.prototypes, split)
     assert in_trials(fixed, "NN")["queries_fixed"] is True
     options = {"most_shots": 1, "n_repeats": 1}
-    assert protocols.measure_all_classes(fixed, "NN", {}, 0, **options)["queries_fixed"] is True
+    assert measure_all(fixed, "NN", {"1": {}}, 0, **options)["queries_fixed"] is True
     monkeypatch.setitem(FEW_SHOT, "adapting", FewShotModel({}, {}, "raw", Adapting))
     unlabeled = protocols.measure_unlabeled_trials(fixed, "adapting", {}, 0, n_shot=1, n_trials=2)
     assert unlabeled["queries_fixed"] is True

@@ -13,7 +13,7 @@ from small_data import small_dataset, small_source
 from zonkey.evaluation.protocols import draw_trial
 from zonkey.files.dataset import DataError
 from zonkey.metrics import hit_at_k, per_class_accuracy
-from zonkey_lab.paper.bench import protocols, runner
+from zonkey_lab.paper.bench import protocols, runner, schedule
 from zonkey_lab.paper.bench.models import (
     DEVICE,
     FEW_SHOT,
@@ -29,8 +29,8 @@ from zonkey_lab.paper.printed import PRINTED, find_printed
 from zonkey_lab.paper.records import Records, unpack
 
 SCALE = Scale(
-    n_seeds=2, n_folds=2, n_points=2, n_trials=3, n_selection_trials=2, n_repeats=2, most_shots=2,
-    n_timings=1, quick=True,
+    n_seeds=2, n_shot_seeds=1, n_folds=2, n_points=2, n_points_more=0, n_trials=3,
+    n_selection_trials=2, n_repeats=2, most_shots=2, n_timings=1, quick=True,
 )  # fmt: skip
 ONE_SEED = replace(SCALE, n_seeds=1, n_trials=2)
 
@@ -108,7 +108,8 @@ def test_every_experiment_runs(everything):
     assert [step.done for step in steps] == list(range(1, steps[0].total + 1))
     protocols = {step.key.protocol for step in steps}
     assert protocols == {
-        "selection", "selection-1", "selection-5", "selection-all", "zero-shot", "map",
+        "selection", "selection-1", "selection-5", "selection-all-1", "selection-all-2",
+        "zero-shot", "map",
         "convergence", "trials-1", "trials-5", "all-classes", "runtime", "unlabeled",
         "unlabeled-trials-1", "unlabeled-trials-5", "sensitivity",
     }  # fmt: skip
@@ -162,7 +163,7 @@ def test_records_of_other_data_or_other_scale_are_not_taken(tmp_path, monkeypatc
 def test_several_processes_find_the_same(tmp_path, monkeypatch):
     alone = {step.key: step.record["results"] for step in run(tmp_path / "a", SHORT)}
     # Threads, since the small source lives in this process only.
-    monkeypatch.setattr(runner, "Parallel", lambda **o: Parallel(prefer="threads", **o))
+    monkeypatch.setattr(schedule, "Parallel", lambda **o: Parallel(prefer="threads", **o))
     from joblib import Parallel
 
     together = {step.key: step.record["results"] for step in run(tmp_path / "b", SHORT, n_jobs=2)}
@@ -205,10 +206,10 @@ def test_without_a_shot_parameters_are_those_chosen_for_zero_shot_learning(every
     chosen = found["selection", "BPL"]["results"]["chosen"]
     record = found["all-classes", "BPL (SFSP1)"]
     assert record["settings"]["zero_parameters"] == chosen
-    assert (
-        record["settings"]["parameters"]
-        == found["selection-all", "BPL (SFSP1)"]["results"]["chosen"]
-    )
+    assert record["settings"]["parameters_by_shots"] == {
+        n_shot: found[f"selection-all-{n_shot}", "BPL (SFSP1)"]["results"]["chosen"]
+        for n_shot in ("1", "2")
+    }
     shots = prepare_shots(small_dataset())
     model = FEW_SHOT["BPL (SFSP1)"].build(shots.prototypes, shots.base, **chosen)
     seed = int(_after_drawing(shots))
@@ -227,7 +228,7 @@ def _after_drawing(shots):
 
 def test_parameters_are_chosen_on_the_task_that_is_asked(everything):
     found = {(r["protocol"], r["model"]): r for r in Records(everything[0])}
-    assert found["selection-all", "BPL (novel)"]["settings"]["n_trials"] is None
+    assert found["selection-all-2", "BPL (novel)"]["settings"]["n_trials"] is None
     assert found["selection-1", "BPL (novel)"]["settings"]["n_trials"] == 2
     validation = small_source().load_validation().sha256
     assert found["selection-5", "BPL (SFSP1)"]["settings"]["validation"] == validation
@@ -241,7 +242,8 @@ def test_other_validation_data_mean_another_choice(tmp_path, monkeypatch):
     runner._load_validation.cache_clear()
     again = run(tmp_path, SYNTHESIS)
     assert {step.key.protocol for step in again if step.key.protocol.startswith("sel")} == {
-        "selection-all"
+        "selection-all-1",
+        "selection-all-2",
     }
 
 
@@ -250,7 +252,7 @@ def test_validation_classes_that_are_test_classes_are_refused_by_the_runner(tmp_
     monkeypatch.setattr(runner, "find_source", lambda *_: leaking)
     runner._load_validation.cache_clear()
     steps = {(s.key.protocol, s.key.model): s for s in run(tmp_path, SYNTHESIS)}
-    refused = steps["selection-all", "BPL (SFSP1)"]
+    refused = steps["selection-all-2", "BPL (SFSP1)"]
     assert refused.record is None
     assert "is for test" in refused.error
     assert "no parameters were chosen" in steps["all-classes", "BPL (SFSP1)"].error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,11 @@ MANY_CLASS_PEERS = (
     "distribution calibration", "GDA", "LP++", "Tip-Adapter",
 )  # fmt: skip
 SHOT_PEERS = (*MANY_CLASS_PEERS, "MAML", "MAML, first order", "Meta-Learn LSTM", "SNAIL")
+# Few-shot systems that are trained on base classes by random steps.
+TRAINED_SHOTS = (
+    "LSL", "PPA", "Prototypical Net", "Matching Net", "Relation Net", "mAP-SSVM", "MAML",
+    "MAML, first order", "Meta-Learn LSTM", "SNAIL",
+)  # fmt: skip
 TRANSDUCTIVE_SHOTS = ("PT-MAP", "LaplacianShot", "TIM", "alpha-TIM", "BD-CSPN")
 # The paper synthesizes from base samples (SFSP2) with all novel classes at once only.
 AT_ONCE = (*dict.fromkeys((*SYNTHESES, *SHOT_MODELS)), *MANY_CLASS_PEERS)
@@ -183,13 +188,16 @@ EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment
 class Scale:
     """Number of seeds, folds, trials and repetitions: many for figures to cite, few for a look.
 
-    Every model is tuned on `n_points` points of its grid, drawn once if it has more. Maps show
-    `map_classes` unseen classes, all if it is None.
+    Every model is tuned on `n_points` points of its grid, drawn once if it has more, and on at most
+    `n_points_more` next to the best ones. Few-shot systems are trained with `n_shot_seeds` seeds.
+    Maps show `map_classes` unseen classes, all if it is None.
     """
 
     n_seeds: int = 5
+    n_shot_seeds: int = 3  # trials and repetitions average the rest
     n_folds: int = 3  # a fold holds out about as many classes as are unseen in the benchmarks
     n_points: int = 12
+    n_points_more: int = 24
     n_trials: int = 600
     n_selection_trials: int = 60
     n_repeats: int = 5
@@ -213,8 +221,8 @@ class Scale:
 
 FULL = Scale()
 QUICK = Scale(
-    n_seeds=2, n_folds=3, n_points=4, n_trials=30, n_selection_trials=10, n_repeats=2,
-    most_shots=3, n_timings=1, quick=True,
+    n_seeds=2, n_shot_seeds=1, n_folds=3, n_points=4, n_points_more=4, n_trials=30,
+    n_selection_trials=10, n_repeats=2, most_shots=3, n_timings=1, quick=True,
 )  # fmt: skip
 
 
@@ -234,14 +242,24 @@ def is_selection(key: Key) -> bool:
     return key.protocol.startswith("selection") or key.protocol == "sensitivity"
 
 
-def selection_of(key: Key) -> Key:
-    """Return the run that chooses the parameters of this one, on the same task."""
+def selection_of(key: Key, n_shot: int | None = None) -> Key:
+    """Return the run that chooses the parameters of this one, on the same task.
+
+    With all classes at once there is one for every number of shots `n_shot`.
+    """
     if is_selection(key):
         return key
     if is_zero_shot(key.protocol):
         return Key("selection", key.data, key.model)
-    task = 1 if key.model in CHOOSE_THEMSELVES else shots_of(key.protocol) or "all"
+    task = shots_of(key.protocol) or ("all" if n_shot is None else f"all-{n_shot}")
+    if key.model in CHOOSE_THEMSELVES:
+        task = 1
     return Key(f"selection-{task}", key.data, key.model)
+
+
+def selections_by_shots(key: Key, most_shots: int) -> dict[str, Key]:
+    """Return the selections of a run with all classes at once, by number of shots."""
+    return {str(n_shot): selection_of(key, n_shot) for n_shot in range(1, most_shots + 1)}
 
 
 def zero_selection_of(key: Key) -> Key | None:
@@ -258,31 +276,46 @@ def start_of(key: Key) -> Key | None:
     return Key("selection", key.data, STARTS_FROM[key.model])
 
 
-def stages_of_runs(
-    experiments: list[Experiment], data_names: list[str], scale: Scale
-) -> list[list[Key]]:
-    """Return every run once: selections, selections that start from those, measurements."""
-    wanted: dict[Key, None] = {}
-    for name in data_names:
-        for experiment in experiments:
-            for key in _keys(experiment, name, scale):
-                choice = selection_of(key)
-                needed = (start_of(choice), choice, zero_selection_of(key), key)
-                wanted |= dict.fromkeys(each for each in needed if each is not None)
-    return [[key for key in wanted if _stage(key) == stage] for stage in range(3)]
+def runs_of(
+    experiments: Iterable[Experiment], data: str, scale: Scale
+) -> dict[Key, tuple[Key, ...]]:
+    """Return every run once, with the runs that choose its parameters."""
+    found: dict[Key, tuple[Key, ...]] = {}
+
+    def add(key: Key) -> None:
+        needed = _list_needed(key, scale)
+        for each in needed:
+            add(each)
+        found[key] = needed
+
+    for experiment in experiments:
+        for key in _keys(experiment, data, scale):
+            add(key)
+    return found
 
 
-def _stage(key: Key) -> int:
+def _list_needed(key: Key, scale: Scale) -> tuple[Key, ...]:
+    """Return the runs that choose the parameters of a run."""
+    start, zero = start_of(key), zero_selection_of(key)
     if is_selection(key):
-        return 0 if start_of(key) is None else 1
-    return 2
+        return () if start is None else (start,)
+    if key.protocol == "all-classes":
+        chosen = tuple(dict.fromkeys(selections_by_shots(key, scale.most_shots).values()))
+        return (*chosen, *([] if zero is None else [zero]))
+    return (selection_of(key, scale.most_shots),)
 
 
 def _keys(experiment: Experiment, data: str, scale: Scale) -> Iterator[Key]:
     for model in experiment.models:
-        is_random = experiment.protocol == "zero-shot" and model in RANDOM
         for protocol in experiment.protocols:
             if model in TRANSDUCTIVE and not is_zero_shot(protocol):
                 continue
-            for seed in range(scale.n_seeds if is_random else 1):
+            for seed in range(_count_seeds(protocol, model, scale)):
                 yield Key(protocol, data, model, seed)
+
+
+def _count_seeds(protocol: str, model: str, scale: Scale) -> int:
+    if protocol == "zero-shot" and model in RANDOM:
+        return scale.n_seeds
+    is_measured_often = protocol == "all-classes" or protocol.startswith("trials-")
+    return scale.n_shot_seeds if is_measured_often and model in TRAINED_SHOTS else 1

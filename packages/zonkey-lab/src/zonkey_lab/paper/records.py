@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 _MOST_BYTES = 1 << 28  # of a packed array
+_POINTS_ASKED = ("grid", "n_points_more")  # settings that change no score of a point
 
 
 class RecordError(ValueError):
@@ -74,6 +75,20 @@ class Records:
         asked = json.loads(json.dumps(settings))
         return record if record is not None and record.get("settings") == asked else None
 
+    def find_points(self, key: Key, settings: dict[str, Any]) -> Record | None:
+        """Return the record of a selection that differs at most in the points it scored."""
+        record = self.read(key)
+        asked, made = (
+            {name: value for name, value in found.items() if name not in _POINTS_ASKED}
+            for found in (json.loads(json.dumps(settings)), (record or {}).get("settings", {}))
+        )
+        return record if asked == made else None
+
+    def write_points(self, key: Key, settings: dict[str, Any], **content: Any) -> None:
+        """Write what a selection has scored so far: `find_points` finds it, `find` does not."""
+        known = {name: value for name, value in settings.items() if name not in _POINTS_ASKED}
+        self.write(key, known, **content)
+
     def write(self, key: Key, settings: dict[str, Any], **content: Any) -> Record:
         """Write a record; the file is complete or absent."""
         record = {
@@ -82,8 +97,8 @@ class Records:
             "model": key.model,
             "seed": key.seed,
             "settings": settings,
-            **content,
             **environment(),
+            **content,
         }
         return self._put(key, record)
 
@@ -186,6 +201,14 @@ def _is_choice(value: Any) -> bool:
     return all(math.isfinite(v) for v in value.values() if isinstance(v, int | float))
 
 
+def _is_choice_by_shots(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and all(map(str.isdigit, value))
+        and all(map(_is_choice, value.values()))
+    )
+
+
 _SHARE = Kind("a number from 0 to 1", lambda value: _is_number(value, 0, 1 + 1e-9))
 _COUNT = Kind("a whole number of at least 0", _is_count)
 _NUMBER = Kind("a finite number", _is_number)
@@ -194,6 +217,7 @@ _TEXT = Kind("text", lambda value: isinstance(value, str))
 _CODE = Kind("text or a number", lambda value: isinstance(value, str) or _is_number(value))
 _OBJECT = Kind("an object", lambda value: isinstance(value, dict))
 _CHOICE = Kind("an object without NaN and infinity", _is_choice)
+_CHOICES = Kind("an object of objects, by number of shots", _is_choice_by_shots)
 _POINT = Kind("two finite numbers", lambda value: _is_list(value, 2))
 _NO = Kind("null", lambda value: value is None)
 _BOOL = Kind("true or false", lambda value: isinstance(value, bool))
@@ -207,8 +231,10 @@ _RECORD: dict[str, Any] = {
     "settings": {
         "preset": _TEXT,
         "parameters?": _CHOICE,
+        "parameters_by_shots?": _CHOICES,
         "zero_parameters?": (_CHOICE, _NO),
         "n_folds?": _COUNT,
+        "n_points_more?": _COUNT,
         "n_trials?": (_COUNT, _NO),
         "start_of?": _TEXT,
     },
@@ -222,8 +248,8 @@ _RECORD: dict[str, Any] = {
     "seconds": _POSITIVE,
     "peak_memory_mb?": (_POSITIVE, _NO),
     "command?": _TEXT,
-    "versions": {"zonkey": _TEXT},
-    "machine": {"system": _TEXT, "cpus": (_COUNT, _NO)},
+    "versions": {"zonkey": _TEXT, "torch?": _TEXT},
+    "machine": {"system": _TEXT, "cpus": (_COUNT, _NO), "gpu?": (_TEXT, _NO)},
 }
 _QUERIES = {"queries_fixed?": _BOOL}  # records that were made before lack it
 _TRIALS = {**dict.fromkeys(("n_way", "n_shot", "n_query", "n_trials"), _COUNT), **_QUERIES}
@@ -249,6 +275,10 @@ _RESULTS: dict[str, dict[str, Any]] = {
     "selection": {
         "chosen": _CHOICE,
         "points": [{"parameters": _CHOICE, "scores": [_SHARE]}],
+        "n_start?": _COUNT,
+        "edges?": [_TEXT],
+        "limits?": [_TEXT],
+        "failed?": [{"parameters": _CHOICE, "error": _TEXT}],
     },
     "trials": {"accuracies": _SHARES, **_TRIALS, "steps?": _COUNTED},
     "unlabeled-trials": {
@@ -304,7 +334,7 @@ def problem_of(record: Any) -> str:
     problem = _fault(record, _RECORD, "")
     if problem:
         return problem
-    protocol = re.sub(r"-(\d+|all)$", "", record["protocol"])
+    protocol = re.sub(r"(-all|-\d+)+$", "", record["protocol"])
     known = _RESULTS.get(protocol, {})
     return _fault(record["results"], known, "results.") or _find_inconsistency(record, protocol)
 

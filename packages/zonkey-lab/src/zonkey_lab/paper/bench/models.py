@@ -60,6 +60,11 @@ class ZeroShotModel:
         classifier = set_by_record(self.classifier(), {**given, **chosen})
         return Pipeline([*feature_steps(self.preset).steps, (CLASSIFY, classifier)])
 
+    @property
+    def uses_torch(self) -> bool:
+        """Whether torch trains it, on a given device."""
+        return parameter_name(self.classifier, DEVICE.name) is not None
+
     def record(self) -> dict[str, Any]:
         """Return the settings of a run that describe the model."""
         return {
@@ -136,6 +141,7 @@ class AnyShotModel:
     preset: ClassVar[Preset] = "recommended"
     calibrates: ClassVar[bool] = True
     from_zero: ClassVar[bool] = True
+    uses_torch: ClassVar[bool] = False
 
     def build(
         self, prototypes: Prototypes, seed: int, *, seen: np.ndarray | None = None, **chosen: Any
@@ -226,11 +232,6 @@ def prefix_names(classifier: type[Any], parameters: Mapping[str, Any]) -> dict[s
     }
 
 
-def name_in_record(name: str) -> str:
-    """Return the name in records of a parameter in a pipeline."""
-    return name.removeprefix(f"{CLASSIFY}__").removeprefix(_TRAINING)
-
-
 def as_dicts(grid: Grid) -> list[dict[str, list[Any]]]:
     """Return a grid as scikit-learn's list of dicts, without empty ones."""
     return [part for part in (grid if isinstance(grid, list) else [grid]) if part]
@@ -256,15 +257,18 @@ def move_to_device(X: Any) -> Any:
     return require_package("torch", "A run on another device").asarray(X, device=name)
 
 
-# The catalog. Where possible, grids have at least as many points as models are tuned on.
+# The catalog. Grids are where a search begins: it walks on along every parameter that is a number.
 
-_UNIT: list[Any] = [0.1, 0.3, 0.5, 0.7, 0.9]  # the paper searches (0, 1)
+# The paper searches (0, 1). Shares are tried in even steps, the weight alpha near 0 as well.
+_UNIT: list[Any] = [0.1, 0.3, 0.5, 0.7, 0.9]
+_WEIGHTS: list[Any] = [0.003, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9]
 _RIDGES: dict[str, list[Any]] = {
     "beta": [0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]
 }
-_PULL: dict[str, list[Any]] = {"rho": _UNIT, "alpha": _UNIT}
+_PULL: dict[str, list[Any]] = {"rho": _UNIT, "alpha": _WEIGHTS}
 _PUSH: dict[str, list[Any]] = {"mu": _UNIT}
 _BPL: dict[str, list[Any]] = {**_PULL, **_PUSH}
+SENSITIVITY: Grid = {**_BPL, "alpha": [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.9]}
 _ENTROPY: Grid = {**_PULL, "step_size": [1.0, 100.0, 10000.0], "max_iter": [10, 30, 100]}
 # Support and synthesized samples are few beside those of base classes: weights near 1 matter. All
 # combinations of a few values: points drawn from a finer grid may miss large alpha with small mu.

@@ -217,11 +217,14 @@ def measure_convergence(
 def measure_trials(
     data: Dataset, model: str, parameters: dict[str, Any], seed: int, *, n_shot: int, n_trials: int
 ) -> dict[str, Any]:
-    """Return the accuracy of every trial, and what Algorithm 1 did in all of them."""
-    shots, estimator = _prepare_novel(data, model, parameters)
+    """Return the accuracy of every trial, and what Algorithm 1 did in all of them.
+
+    `seed` is that of the training on base classes. The trials are the same for all seeds, so
+    differences from models that are not trained stay paired.
+    """
+    shots, build = _prepare_novel(data, model, seed)
     sizes, steps = shots.sizes(n_shot), Steps()
-    options = {"random_state": seed, "watch": steps.add}
-    found = shots.score_trials({model: estimator}, sizes, n_trials, **options)
+    found = shots.score_trials({model: build(parameters)}, sizes, n_trials, watch=steps.add)
     return {
         "accuracies": pack(found[model]),
         **sizes,
@@ -272,7 +275,8 @@ def measure_unlabeled_trials(
 
     Trials are balanced, and unbalanced if there are samples for it.
     """
-    shots, estimator = _prepare_novel(data, model, parameters)
+    shots, build = _prepare_novel(data, model)
+    estimator = build(parameters)
     fixed = shots.queries_are_fixed
     results: dict[str, Any] = {**shots.sizes(n_shot), "n_trials": n_trials, "queries_fixed": fixed}
     for name, concentration in (("balanced", None), ("unbalanced", CONCENTRATION)):
@@ -289,7 +293,7 @@ def measure_unlabeled_trials(
 def measure_all_classes(
     data: Dataset,
     model: str,
-    parameters: dict[str, Any],
+    parameters_by_shots: dict[str, dict[str, Any]],
     seed: int,
     *,
     zero_parameters: dict[str, Any] | None = None,
@@ -298,21 +302,24 @@ def measure_all_classes(
 ) -> dict[str, Any]:
     """Return hit@1 and hit@5 among all novel classes, by number of shots.
 
-    Zero shots, for models that support them, use parameters chosen for zero-shot learning.
+    Every number of shots has parameters of its own. Zero shots, for models that support them, use
+    those chosen for zero-shot learning, or for one shot. `seed` is that of the training on base
+    classes; the repetitions are the same for all seeds.
     """
-    shots, estimator = _prepare_novel(data, model, parameters)
-    chosen = dict.fromkeys(range(1, min(most_shots, shots.most_shots) + 1), estimator)
+    shots, build = _prepare_novel(data, model, seed)
+    numbers = range(1, min(most_shots, shots.most_shots) + 1)
+    chosen = {K: parameters_by_shots[str(K)] for K in numbers}
     if FEW_SHOT[model].from_zero:
-        at_zero = estimator
-        if zero_parameters:
-            _, at_zero = _prepare_novel(data, model, zero_parameters)
-        chosen = {0: at_zero, **chosen}
+        chosen = {0: zero_parameters or chosen[1], **chosen}
     top = (1, min(5, len(shots.classes)))
     parts, behavior = [], []
-    for K, estimator in chosen.items():
+    estimator, built_with = None, None
+    for K, parameters in chosen.items():
+        if parameters != built_with:  # it may take long
+            estimator, built_with = build(parameters), parameters
         steps = Steps()
-        options = {"shots": [K], "top": top, "n_repeats": n_repeats, "random_state": seed}
-        parts.append(shots.score_all_classes({model: estimator}, **options, watch=steps.add)[model])
+        options = {"shots": [K], "top": top, "n_repeats": n_repeats, "watch": steps.add}
+        parts.append(shots.score_all_classes({model: estimator}, **options)[model])
         behavior.append(steps.summary())
     hits = np.concatenate(parts, axis=1)
     return {
@@ -444,15 +451,24 @@ def _fit_zero_shot(
     return classifier, parts
 
 
-def _prepare_novel(data: Dataset, model: str, parameters: dict[str, Any]) -> tuple[NovelData, Any]:
-    """Return novel samples and the estimator; one for any number of shots is already fitted."""
+def _prepare_novel(
+    data: Dataset, model: str, seed: int = 0
+) -> tuple[NovelData, Callable[[dict[str, Any]], Any]]:
+    """Return novel samples, and a function from parameters to the estimator.
+
+    One for any number of shots is already fitted. `seed` is that of the training on base samples.
+    """
     spec = FEW_SHOT[model]
     if isinstance(spec, AnyShotModel):
-        estimator = spec.build(data.prototypes, seed=0, **parameters)[-1]
-        with silence_warnings():
-            return novel_data(data), estimator.fit(move_to_device(data.X_train), data.y_train)
-    shots = prepare_shots(data, spec.preset, spec.base)
-    return shots, spec.build(shots.prototypes, shots.base, **parameters)
+
+        def fit(parameters: dict[str, Any]) -> Any:
+            estimator = spec.build(data.prototypes, seed=0, **parameters)[-1]
+            with silence_warnings():
+                return estimator.fit(move_to_device(data.X_train), data.y_train)
+
+        return novel_data(data), fit
+    shots = prepare_shots(data, spec.preset, spec.base, seed=seed)
+    return shots, lambda parameters: spec.build(shots.prototypes, shots.base, **parameters)
 
 
 def _codes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -5,33 +5,38 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from joblib import Parallel, delayed, parallel_config
+import numpy as np
+from joblib import parallel_config
 
-from zonkey.environment import versions
+from zonkey.environment import environment, versions
 from zonkey.files.dataset import Dataset
-from zonkey.optional import torch_device
+from zonkey.optional import require_package, torch_device
 
 from ..experiments import (
     Experiment,
     Scale,
     is_selection,
     is_zero_shot,
+    runs_of,
     selection_of,
+    selections_by_shots,
     shots_of,
-    stages_of_runs,
     start_of,
     zero_selection_of,
 )
-from ..records import Key, Records
+from ..records import Key, Record, Records
 from . import protocols
-from .models import DEVICE, FEW_SHOT, ZERO_SHOT, Grid, as_dicts, model_of, sample_grid
-from .selection import select_few_shot, select_zero_shot
+from .models import DEVICE, FEW_SHOT, SENSITIVITY, ZERO_SHOT, Grid, as_dicts, model_of, sample_grid
+from .schedule import Queue, Rank, Waiting
+from .selection import most_shots, select_few_shot, select_zero_shot
 from .sources import NoValidationClasses, find_source
+from .walk import Point, SearchOptions
 
 PROTOCOLS: dict[str, Callable[..., dict[str, Any]]] = {
     "zero-shot": protocols.measure_zero_shot,
@@ -45,7 +50,6 @@ PROTOCOLS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 # Raise one if a protocol of zero-shot or of few-shot models measures something else.
 PROTOCOL_VERSION, FEW_SHOT_VERSION = 3, 4
-SHOTS_TO_CHOOSE_ON = 5  # with all classes at once, for any number of shots
 _OPTIONS = (
     "n_trials", "most_shots", "n_repeats", "n_timings", "n_classes", "quick", "zero_parameters",
     "seen_penalty",
@@ -60,7 +64,10 @@ class Job:
     key: Key
     settings: dict[str, Any]
     folder: str | None
-    device: str | None = None
+    device: str | None
+    records: Records
+    about: dict[str, Any]  # of the record
+    earlier: Record | None = None  # of a selection that shares points
 
 
 @dataclass(frozen=True)
@@ -88,84 +95,182 @@ def run_experiments(
 ) -> Iterator[Progress]:
     """Do the runs without a record; yield after each, so an interruption loses no finished run.
 
-    Experiments share runs. A run that fails yields its error, and the others continue. Models that
-    can use a device, and few-shot trials, run on `device`. None: trials run on the host, and models
-    on the device that they choose.
+    Experiments share runs, and selections share scored points with their earlier records. A run
+    starts as soon as its parameters are chosen; runtimes are measured last, one at a time. A run
+    that fails yields its error, and the others continue. Models that can use a device, and few-shot
+    trials, run on `device`. None: trials run on the host, and models on the device they choose.
     """
+    experiments = list(experiments)
     names = [find_source(name, folder).name for name in data_names]  # fails early, as the device
     device = None if device is None else torch_device(device)
     records.require_writable()
-    start = time.perf_counter()
-    stages = stages_of_runs(list(experiments), names, scale)
-    total, done = sum(map(len, stages)), 0
-    for stage in stages:
-        jobs = []
-        for key in stage:
-            settings = _settings(key, scale, folder, records)
-            if settings is None:
-                done += 1
-                error = "no parameters were chosen for it"
-                yield Progress(key, None, done, total, time.perf_counter() - start, error)
-                continue
-            found = records.find(key, settings)
-            if found is None:
-                jobs.append(Job(key, settings, folder, device))
-                continue
-            done += 1
-            if not scale.quick:
-                records.keep_for_citing(key, found, command)
-        for job, content in _execute_all(jobs, n_jobs):
-            done += 1
-            record = None
-            if "error" not in content:
-                about = {"command": command, "quick": scale.quick}
-                record = records.write(job.key, job.settings, **about, **content)
-            seconds = time.perf_counter() - start
-            yield Progress(job.key, record, done, total, seconds, content.get("error"))
-
-
-def _settings(
-    key: Key, scale: Scale, folder: str | None, records: Records
-) -> dict[str, Any] | None:
-    """Return everything the result depends on; None if parameters could not be chosen.
-
-    A record with other settings is not reused.
-    """
-    settings = {
-        "data": _load(key, folder).sha256,
-        **model_of(key).record(),
-        "zonkey": versions()["zonkey"],
-        "protocol_version": PROTOCOL_VERSION if is_zero_shot(key.protocol) else FEW_SHOT_VERSION,
-        **scale.options(key.protocol),
+    scales = {name: _limit_shots(scale, experiments, name, folder) for name in names}
+    needed = {
+        key: others
+        for name in names
+        for key, others in runs_of(experiments, name, scales[name]).items()
     }
-    if is_selection(key):
-        return _settings_of_selection(key, settings, scale, folder, records)
-    choice = selection_of(key)
-    parameters = _read_choice(records, choice)
-    if key.protocol == "zero-shot":
-        penalty = _results(records, choice).get("seen_penalty")
-        settings |= {} if penalty is None else {"seen_penalty": penalty}
-    zero = zero_selection_of(key)
-    if zero is not None:
-        settings["zero_parameters"] = _read_choice(records, zero)
-    return None if parameters is None else {**settings, "parameters": parameters}
+    about = {"command": command, "quick": scale.quick}
+    blank = Job(Key("", "", ""), {}, folder, device, records, about)
+    yield from _Bench(needed, scales, blank).run(n_jobs)
 
 
-def _settings_of_selection(
-    key: Key, settings: dict[str, Any], scale: Scale, folder: str | None, records: Records
-) -> dict[str, Any] | None:
-    grid = model_of(key).grid
-    settings["grid"] = sample_grid(grid, scale.n_points)
+def _limit_shots(
+    scale: Scale, experiments: list[Experiment], name: str, folder: str | None
+) -> Scale:
+    """Return a scale with no more shots than the classes of a data set can give."""
+    tasks = {protocol for experiment in experiments for protocol in experiment.protocols}
+    if not tasks & {"all-classes", "runtime"}:
+        return scale
+    can_give = most_shots(_load_data(name, folder, False))
+    return replace(scale, most_shots=max(1, min(scale.most_shots, can_give)))
+
+
+class _Bench:
+    """The runs of a call: which are done, which are ready, and which wait for others."""
+
+    def __init__(
+        self, needed: dict[Key, tuple[Key, ...]], scales: dict[str, Scale], blank: Job
+    ) -> None:
+        self._scales, self._blank = scales, blank
+        self._waiting = Waiting(needed)
+        self._awaited = {other for others in needed.values() for other in others}
+        self._total, self._done, self._start = len(needed), 0, time.perf_counter()
+        self._failed: set[Key] = set()
+        n_alone = sum(map(_runs_alone, needed))
+        self._queues: dict[bool, Queue[Job]] = {
+            True: Queue(n_alone), False: Queue(self._total - n_alone)
+        }  # fmt: skip
+
+    def run(self, n_jobs: int) -> Iterator[Progress]:
+        """Do the runs that no record has."""
+        yield from self._release(self._waiting.start())
+        shared, alone = self._queues[False], self._queues[True]
+        while len(shared):
+            if n_jobs > 1 and len(shared) > 1:
+                for job, content in shared.run(_execute, n_jobs):
+                    yield from self._record(job, content)
+                continue
+            with parallel_config("loky", n_jobs=n_jobs):  # the points of its search share them
+                outcome = _execute(_next_job(shared))
+            yield from self._record(*outcome)
+        while len(alone):
+            yield from self._record(*_execute(_next_job(alone)))
+
+    def _record(self, job: Job, content: dict[str, Any]) -> Iterator[Progress]:
+        """Write the record of a run, and release those that waited for it."""
+        error, record = content.get("error"), None
+        if error is None:
+            record = job.records.write(job.key, job.settings, **job.about, **content)
+        else:
+            self._failed.add(job.key)
+        yield self._count(job.key, record, error)
+        yield from self._release(self._waiting.finish(job.key))
+
+    def _release(self, keys: list[Key]) -> Iterator[Progress]:
+        """Queue the runs that have no record yet; those of the others are ready next."""
+        while keys:
+            key, *keys = keys
+            queue = self._queues[_runs_alone(key)]
+            settings = self._settings(key)
+            found = None if settings is None else self._blank.records.find(key, settings)
+            if settings is not None and found is None:
+                queue.push(self._job(key, settings), self._rank(key))
+                continue
+            queue.expect_less()
+            if found is None:
+                self._failed.add(key)
+                yield self._count(key, None, "no parameters were chosen for it")
+            else:
+                self._done += 1
+                if not self._blank.about["quick"]:
+                    self._blank.records.keep_for_citing(key, found, self._blank.about["command"])
+            keys += self._waiting.finish(key)
+
+    def _count(self, key: Key, record: Record | None, error: str | None) -> Progress:
+        self._done += 1
+        seconds = time.perf_counter() - self._start
+        return Progress(key, record, self._done, self._total, seconds, error)
+
+    def _job(self, key: Key, settings: dict[str, Any]) -> Job:
+        earlier = self._blank.records.find_points(key, settings) if is_selection(key) else None
+        return replace(self._blank, key=key, settings=settings, earlier=earlier)
+
+    def _rank(self, key: Key) -> Rank:
+        """Expect the seconds of an earlier record, whatever its settings."""
+        seconds = (self._blank.records.read(key) or {}).get("seconds", np.inf)
+        return Rank(key in self._awaited, seconds)
+
+    def _settings(self, key: Key) -> dict[str, Any] | None:
+        """Return everything the result depends on; None if parameters could not be chosen.
+
+        A record with other settings is not reused.
+        """
+        scale, folder = self._scales[key.data], self._blank.folder
+        settings = {
+            "data": _load(key, folder).sha256,
+            **model_of(key).record(),
+            "zonkey": versions()["zonkey"],
+            "protocol_version": PROTOCOL_VERSION
+            if is_zero_shot(key.protocol)
+            else FEW_SHOT_VERSION,
+            **scale.options(key.protocol),
+        }
+        if is_selection(key):
+            settings |= _settings_of_selection(key, scale, folder)
+            start = start_of(key)
+            if start is None:
+                return settings
+            chosen = self._read_choice(start)
+            return (
+                None if chosen is None else {**settings, "start": chosen, "start_of": start.model}
+            )
+        zero = zero_selection_of(key)
+        if zero is not None:
+            settings["zero_parameters"] = self._read_choice(zero)
+        if key.protocol == "all-classes":
+            keys = selections_by_shots(key, scale.most_shots)
+            by_shots = {n_shot: self._read_choice(choice) for n_shot, choice in keys.items()}
+            is_whole = None not in by_shots.values()
+            return {**settings, "parameters_by_shots": by_shots} if is_whole else None
+        choice = selection_of(key, scale.most_shots)
+        parameters = self._read_choice(choice)
+        if key.protocol == "zero-shot":
+            penalty = self._results(choice).get("seen_penalty")
+            settings |= {} if penalty is None else {"seen_penalty": penalty}
+        return None if parameters is None else {**settings, "parameters": parameters}
+
+    def _read_choice(self, key: Key) -> dict[str, Any] | None:
+        chosen = self._results(key).get("chosen")
+        return chosen if isinstance(chosen, dict) and key not in self._failed else None
+
+    def _results(self, key: Key) -> dict[str, Any]:
+        results = (self._blank.records.read(key) or {}).get("results")
+        return results if isinstance(results, dict) else {}
+
+
+def _runs_alone(key: Key) -> bool:
+    """Whether other processes must not disturb a run: its seconds are the result."""
+    return key.protocol == "runtime"
+
+
+def _next_job(queue: Queue[Job]) -> Job:
+    job = queue.pop()
+    assert job is not None
+    return job
+
+
+def _settings_of_selection(key: Key, scale: Scale, folder: str | None) -> dict[str, Any]:
     if key.protocol == "sensitivity":
-        settings["grid"] = _thin_grid(grid) if scale.quick else grid
+        grid: Grid = _thin_grid(SENSITIVITY) if scale.quick else SENSITIVITY
+        return {"grid": grid, "n_folds": scale.n_folds}
+    grid = sample_grid(model_of(key).grid, scale.n_points)
+    settings: dict[str, Any] = {"grid": grid}
+    if as_dicts(grid):
+        settings["n_points_more"] = scale.n_points_more
     if is_zero_shot(key.protocol):
-        settings["n_folds"] = scale.n_folds
-        start = start_of(key)
-        if start is None:
-            return settings
-        chosen = _read_choice(records, start)
-        return None if chosen is None else {**settings, "start": chosen, "start_of": start.model}
-    trials = None if key.protocol.endswith("-all") else scale.n_selection_trials
+        return {**settings, "n_folds": scale.n_folds}
+    trials = None if key.protocol.startswith("selection-all") else scale.n_selection_trials
     validation = _load_validation(key.data, folder)
     known = None if validation is None else validation.sha256
     return {**settings, "n_trials": trials, "validation": known}
@@ -175,26 +280,6 @@ def _thin_grid(grid: Grid) -> Grid:
     return [{name: values[::2] for name, values in part.items()} for part in as_dicts(grid)]
 
 
-def _read_choice(records: Records, key: Key) -> dict[str, Any] | None:
-    chosen = _results(records, key).get("chosen")
-    return chosen if isinstance(chosen, dict) else None
-
-
-def _results(records: Records, key: Key) -> dict[str, Any]:
-    results = (records.read(key) or {}).get("results")
-    return results if isinstance(results, dict) else {}
-
-
-def _execute_all(jobs: list[Job], n_jobs: int) -> Iterator[tuple[Job, dict[str, Any]]]:
-    if len(jobs) == 1:  # the points of its search share the processes
-        with parallel_config("loky", n_jobs=n_jobs):
-            return iter([_execute(jobs[0])])
-    if n_jobs == 1:
-        return map(_execute, jobs)
-    found: Any = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-    return found(delayed(_execute)(job) for job in jobs)
-
-
 def _execute(job: Job) -> tuple[Job, dict[str, Any]]:
     """Do one run; return it with results, time and memory, or with an error."""
     reset_peak_memory()
@@ -202,7 +287,8 @@ def _execute(job: Job) -> tuple[Job, dict[str, Any]]:
     try:
         data = _load(job.key, job.folder)
         start = time.perf_counter()
-        results = _select(job, data) if is_selection(job.key) else _measure(job, data)
+        results = _select(job, data, start) if is_selection(job.key) else _measure(job, data)
+        return job, _content(job, data, results, start)
     # Errors of the data, of a model that does not suit them, or of a missing package.
     except (ValueError, ImportError) as error:
         return job, {"error": str(error)}
@@ -212,12 +298,31 @@ def _execute(job: Job) -> tuple[Job, dict[str, Any]]:
         return job, {"error": f"out of memory: {error}"}
     finally:
         DEVICE.reset(on_device)
-    return job, {
+
+
+def _content(job: Job, data: Dataset, results: dict[str, Any], start: float) -> dict[str, Any]:
+    """Return what a record says of a run that started at `start`, and of the machine."""
+    before = 0.0 if job.earlier is None else job.earlier["seconds"]
+    return {
         "data": data.record(),
         "results": results,
-        "seconds": round(time.perf_counter() - start, 3),
+        "seconds": round(before + time.perf_counter() - start, 3),
         "peak_memory_mb": peak_memory_mb(),
+        **_environment(job),
     }
+
+
+def _environment(job: Job) -> dict[str, Any]:
+    """Return versions and machine, with torch and the GPU if the run used them."""
+    found, model = environment(), model_of(job.key)
+    takes_arrays = not is_zero_shot(job.key.protocol) and model.preset != "raw"
+    if not model.uses_torch and not (job.device and takes_arrays):
+        return found
+    torch = require_package("torch", "The version of a run")
+    found["versions"]["torch"] = version("torch")
+    if "cuda" in (job.device or "cuda") and torch.cuda.is_available():
+        found["machine"]["gpu"] = torch.cuda.get_device_name()
+    return found
 
 
 def _measure(job: Job, data: Dataset) -> dict[str, Any]:
@@ -225,25 +330,39 @@ def _measure(job: Job, data: Dataset) -> dict[str, Any]:
     protocol, shots = job.key.protocol, shots_of(job.key.protocol)
     if shots is not None:
         protocol, options["n_shot"] = protocol.removesuffix(f"-{shots}"), shots
-    measure, parameters = PROTOCOLS[protocol], job.settings["parameters"]
-    return measure(data, job.key.model, parameters, job.key.seed, **options)
+    by_shots = protocol == "all-classes"
+    parameters = job.settings["parameters_by_shots" if by_shots else "parameters"]
+    return PROTOCOLS[protocol](data, job.key.model, parameters, job.key.seed, **options)
 
 
-def _select(job: Job, data: Dataset) -> dict[str, Any]:
+def _select(job: Job, data: Dataset, start: float) -> dict[str, Any]:
     settings, model = job.settings, job.key.model
+    search: SearchOptions = {
+        "n_points_more": settings.get("n_points_more", 0),
+        "earlier": [] if job.earlier is None else job.earlier["results"]["points"],
+        "save": lambda points: _save_points(job, data, points, start),
+    }
     if is_zero_shot(job.key.protocol):
         options = _pick_settings(settings, "grid", "n_folds", "start")
         calibrates = job.key.protocol == "selection" and settings.get("calibrates", False)
         options["calibrates"] = calibrates and len(data.split.test_seen) > 0
-        return select_zero_shot(ZERO_SHOT[model], data, **options)
-    task = job.key.protocol.removeprefix("selection-")
+        return select_zero_shot(ZERO_SHOT[model], data, **options, **search)
     return select_few_shot(
         FEW_SHOT[model],
         _load_validation(job.key.data, job.folder),
         data,
-        n_shot=SHOTS_TO_CHOOSE_ON if task == "all" else int(task),
+        n_shot=int(job.key.protocol.rpartition("-")[2]),
         **_pick_settings(settings, "grid", "n_trials"),
+        **search,
     )
+
+
+def _save_points(job: Job, data: Dataset, points: list[Point], start: float) -> None:
+    """Write the points scored so far: an interrupted selection continues with them."""
+    best = max(points, key=lambda point: float(np.mean(point["scores"])))
+    chosen = {**job.settings.get("start", {}), **best["parameters"]}
+    content = _content(job, data, {"chosen": chosen, "points": points}, start)
+    job.records.write_points(job.key, job.settings, **job.about, **content)
 
 
 def _pick_settings(settings: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -27,6 +27,7 @@ from zonkey.prototypes import Prototypes
 
 from ...peers.fsl import BaseSamples
 from ...protocols import large_scale, n_way_k_shot
+from .axes import axes_of
 from .models import (
     CLASSIFY,
     AnyShotModel,
@@ -38,11 +39,12 @@ from .models import (
     as_dicts,
     feature_steps,
     move_to_device,
-    name_in_record,
     prefix_names,
     prepare_prototypes,
+    set_by_record,
 )
 from .sources import NoValidationClasses
+from .walk import Parameters, SearchOptions, search
 
 CONCENTRATION = 2.0  # of the Dirichlet distribution behind unbalanced trials
 _N_WAY, _N_QUERY = 5, 15
@@ -80,9 +82,7 @@ class NovelData:
     @cached_property
     def most_shots(self) -> int:
         """Number of shots that every class can give, with one query left."""
-        spare = self.y if self.queries is None else np.delete(self.y, self.queries)
-        least = int(np.unique(spare, return_counts=True)[1].min())
-        return least - 1 if self.queries is None else least
+        return count_shots(self.y, self.queries)
 
     def sizes(self, n_shot: int, *, balanced: bool = True) -> dict[str, int]:
         """Return ways, shots and queries of a trial, as far as there are samples.
@@ -112,15 +112,32 @@ class NovelData:
             return large_scale(models, *samples, queries=self.queries, **options)
 
 
+def count_shots(y: np.ndarray, queries: np.ndarray | None) -> int:
+    """Return the number of shots that every class can give, with one query left."""
+    spare = y if queries is None else np.delete(y, queries)
+    least = int(np.unique(spare, return_counts=True)[1].min())
+    return least - 1 if queries is None else least
+
+
+def most_shots(data: Dataset) -> int:
+    """Return the number of shots that every novel class of a data set can give."""
+    return count_shots(data.y[data.split.novel], _find_queries(data))
+
+
+def _find_queries(data: Dataset) -> np.ndarray | None:
+    """Return the positions among novel samples of those used as queries only, if there are any."""
+    asked = np.flatnonzero(np.isin(data.split.novel, data.split.query))
+    return asked if len(asked) else None
+
+
 def novel_data(data: Dataset) -> NovelData:
     """Return novel samples as they are."""
     novel = data.split.novel
-    asked = np.flatnonzero(np.isin(novel, data.split.query))
     return NovelData(
         X=move_to_device(np.asarray(data.X[novel])),
         y=data.y[novel],
         classes=data.unseen_classes,
-        queries=asked if len(asked) else None,
+        queries=_find_queries(data),
         prototypes=data.prototypes,
     )
 
@@ -155,26 +172,33 @@ def prepare(data: Dataset, preset: Preset = "paper", base: Base | None = "moment
 
 
 def prepare_shots(
-    data: Dataset, preset: Preset = "paper", base: Base | None = "moments", *, stops: bool = False
+    data: Dataset,
+    preset: Preset = "paper",
+    base: Base | None = "moments",
+    *,
+    stops: bool = False,
+    seed: int = 0,
 ) -> NovelData:
     """Return novel samples, and the base classes in the form that models need.
 
     With `stops` the novel classes are validation classes, by which trained models stop early.
+    `seed` is that of the training on base samples.
     """
     known = prepare(data, preset, None if base == "samples" else base)
     if base == "samples":
-        known = replace(known, base=_share_samples(data, preset, stops))
+        known = replace(known, base=_share_samples(data, preset, stops, seed))
     X = known.features(np.asarray(data.X[data.split.novel]))
     return replace(novel_data(data), X=X, prototypes=known.prototypes, base=known.base)
 
 
 @lru_cache(maxsize=2)
-def _share_samples(data: Dataset, preset: Preset, stops: bool) -> BaseSamples:
-    """Return base samples, the same for all runs: a model is trained on them once."""
+def _share_samples(data: Dataset, preset: Preset, stops: bool, seed: int) -> BaseSamples:
+    """Return base samples, the same for all runs with a seed: a model is trained on them once."""
     steps = feature_steps(preset).fit(data.X_train, data.y_train)
     novel = data.split.novel
     validation = (steps.transform(np.asarray(data.X[novel])), data.y[novel]) if stops else None
-    return BaseSamples(steps.transform(data.X_train), data.y_train, validation=validation)
+    X = steps.transform(data.X_train)
+    return BaseSamples(X, data.y_train, validation=validation, random_state=seed)
 
 
 def refuse_test_samples(data: Dataset, positions: np.ndarray) -> None:
@@ -198,11 +222,13 @@ def select_zero_shot(
     n_folds: int,
     start: Mapping[str, Any] | None = None,
     calibrates: bool = False,
+    **options: Unpack[SearchOptions],
 ) -> dict[str, Any]:
     """Return the parameters of best accuracy on held-out training classes, and all scores.
 
     `start` are parameters chosen before: every point of the grid and the result include them. With
-    `calibrates`, held-out training classes also choose the penalty of seen classes.
+    `calibrates`, held-out training classes also choose the penalty of seen classes. The other
+    options are those of `search`.
     """
     refuse_test_samples(data, data.split.train)
     if isinstance(model, AnyShotModel):
@@ -213,49 +239,50 @@ def select_zero_shot(
         cv = ClassKFold(n_folds, shuffle=True, random_state=0)
         known = data.prototypes.subset(np.unique(data.y_train))
         pipeline = model.build(known, seed=0, **given)
-        score = _transductive_points if model.is_transductive else _search_points
+        starts = list(ParameterGrid(parts))
+        score = _score_transductive if model.is_transductive else _score_on_folds
         with silence_warnings():
-            points = score(pipeline, parts, cv, data)
-        best = int(np.argmax([np.mean(point["scores"]) for point in points]))
-        found = {"chosen": {**given, **points[best]["parameters"]}, "points": points}
+            found = search(
+                starts,
+                axes_of(model.classifier, starts),
+                lambda points: score(pipeline, points, cv, data),
+                **options,
+            )
+        found["chosen"] = {**given, **found["chosen"]}
     if calibrates:
         found["seen_penalty"] = _choose_penalty(model, data, found["chosen"])
     return found
 
 
-def _search_points(
-    pipeline: Pipeline, parts: list[dict[str, Any]], cv: ClassKFold, data: Dataset
-) -> list[dict[str, Any]]:
-    """Return every point with its scores on the folds, which share their work."""
-    grids = [prefix_names(type(pipeline[-1]), part) for part in parts]
-    search = ZeroShotSearchCV(pipeline, grids, cv=cv, refit=False).fit(data.X_train, data.y_train)
-    results = search.cv_results_
-    scores = [results[f"split{fold}_test_score"] for fold in range(cv.n_splits)]
-    return [
-        {
-            "parameters": {name_in_record(name): value for name, value in point.items()},
-            "scores": [float(score[i]) for score in scores],
-        }
-        for i, point in enumerate(results["params"])
+def _score_on_folds(
+    pipeline: Pipeline, points: list[Parameters], cv: ClassKFold, data: Dataset
+) -> list[list[float]]:
+    """Return the scores of every point on the folds, which share their work."""
+    kind = type(pipeline[-1])
+    grids = [
+        {name: [value] for name, value in prefix_names(kind, point).items()} for point in points
     ]
+    found = ZeroShotSearchCV(pipeline, grids, cv=cv, refit=False).fit(data.X_train, data.y_train)
+    scores = [found.cv_results_[f"split{fold}_test_score"] for fold in range(cv.n_splits)]
+    return np.transpose(scores).tolist()
 
 
-def _transductive_points(
-    pipeline: Pipeline, parts: list[dict[str, Any]], cv: ClassKFold, data: Dataset
-) -> list[dict[str, Any]]:
-    """Return every point with its scores on the folds, whose test samples it learns from."""
+def _score_transductive(
+    pipeline: Pipeline, points: list[Parameters], cv: ClassKFold, data: Dataset
+) -> list[list[float]]:
+    """Return the scores of every point on the folds, whose test samples it learns from."""
     X, y = np.asarray(data.X_train), data.y_train
-    points = [{"parameters": point, "scores": []} for point in ParameterGrid(parts)]
+    scores: list[list[float]] = [[] for _ in points]
     for train, test in cv.split(X, y):
         steps: Any = clone(pipeline[:-1])
         steps.fit(X[train], y[train])
         seen, unlabeled = steps.transform(X[train]), steps.transform(X[test])
-        for point in points:
+        for point, found in zip(points, scores, strict=True):
             classifier: Any = clone(pipeline[-1])
-            classifier.set_params(**point["parameters"])
+            set_by_record(classifier, point)
             classifier.fit_transductive(seen, y[train], unlabeled)
-            point["scores"].append(float(classifier.score(unlabeled, y[test])))
-    return points
+            found.append(float(classifier.score(unlabeled, y[test])))
+    return scores
 
 
 def _choose_penalty(model: ZeroShotModel, data: Dataset, chosen: dict[str, Any]) -> float:
@@ -282,12 +309,13 @@ def select_few_shot(
     grid: Grid,
     n_shot: int,
     n_trials: int | None,
+    **options: Unpack[SearchOptions],
 ) -> dict[str, Any]:
     """Return the parameters of best accuracy on validation classes, and all scores.
 
     The task is trials, or all classes at once if `n_trials` is None. Novel classes of `validation`
     must not be novel classes of `test`. `validation` may be None only for models that choose their
-    own parameters: they hold out base classes.
+    own parameters: they hold out base classes. The other options are those of `search`.
     """
     if validation is not None:
         shared = np.intersect1d(validation.unseen_classes, test.unseen_classes)
@@ -307,26 +335,23 @@ def select_few_shot(
     if validation is None:
         raise NoValidationClasses(test.name)
     shots = prepare_shots(validation, model.preset, model.base, stops=True)
-    points = list(ParameterGrid(parts or [{}]))
-    models = {
-        str(i): model.build(shots.prototypes, shots.base, **point) for i, point in enumerate(points)
-    }
-    score = _scores_in_adapted_trials if model.is_transductive else _scores_in_trials
-    if n_trials is None:
-        scores = _scores_at_once(shots, models, n_shot)
-    else:
-        scores = score(shots, models, n_shot, n_trials)
-    best = int(np.argmax([float(np.mean(found)) for found in scores]))
-    chosen = dict(points[best])
+    starts = list(ParameterGrid(parts or [{}]))
+
+    def score(points: list[Parameters]) -> list[np.ndarray]:
+        models = {
+            str(i): model.build(shots.prototypes, shots.base, **point)
+            for i, point in enumerate(points)
+        }
+        if n_trials is None:
+            return _scores_at_once(shots, models, n_shot)
+        score_all = _scores_in_adapted_trials if model.is_transductive else _scores_in_trials
+        return score_all(shots, models, n_shot, n_trials)
+
+    found = search(starts, axes_of(model.classifier, starts), score, **options)
     if model.is_trained:
-        chosen |= _find_epochs(models[str(best)], shots, n_shot, in_trials=n_trials is not None)
-    return {
-        "chosen": chosen,
-        "points": [
-            {"parameters": point, "scores": np.asarray(found).tolist()}
-            for point, found in zip(points, scores, strict=True)
-        ],
-    }
+        best = model.build(shots.prototypes, shots.base, **found["chosen"])
+        found["chosen"] |= _find_epochs(best, shots, n_shot, in_trials=n_trials is not None)
+    return found
 
 
 def _scores_at_once(shots: NovelData, models: dict[str, Any], n_shot: int) -> list[np.ndarray]:
@@ -362,7 +387,8 @@ def _find_epochs(
     """Return the number of epochs after which validation classes stopped the training.
 
     The backbone of the test has other features: there it is trained anew on all base classes, for
-    as many epochs. Base samples keep what was trained for this task, so nothing is trained here.
+    as many epochs. Base samples keep what was trained for this task, so nothing is trained here
+    unless an earlier run has scored the point.
     """
     n_way = shots.sizes(n_shot)["n_way"] if in_trials else None
     n_shot = min(n_shot, shots.most_shots)
