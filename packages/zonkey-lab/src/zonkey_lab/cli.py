@@ -77,7 +77,11 @@ def bench(
         bool, typer.Option("--quick", help="Few seeds, folds and trials: a look, not a figure.")
     ] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Seeds of zero-shot models that draw random numbers.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Seeds of models that draw random numbers; few-shot ones have three at most.",
+        ),
     ] = None,
     trials: Annotated[int | None, typer.Option(min=2, help="Few-shot trials.")] = None,
     points: Annotated[

@@ -41,8 +41,8 @@ PEERS = [name for name, kind in OF_CLASSES.items() if kind is not ZeroShotClassi
 PAPERS = [n for n in OF_CLASSES if ZERO_SHOT[n].preset == "paper" and n not in PEERS]
 CORNERS = ("FPL", "BPL0", "BPL", "BPL, unscaled, as printed", "minimum entropy")
 SCALE = Scale(
-    n_seeds=2, n_folds=2, n_points=4, n_points_more=0, n_trials=3, n_selection_trials=2, n_repeats=2,
-    most_shots=2, quick=True,
+    n_seeds=2, n_folds=2, n_points=4, n_points_more=0, n_trials=3, n_selection_trials=2,
+    n_repeats=2, most_shots=2, quick=True,
 )  # fmt: skip
 
 

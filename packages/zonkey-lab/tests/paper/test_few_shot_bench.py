@@ -15,12 +15,15 @@ from zonkey_lab.paper.bench.protocols import Steps, stored_mb
 from zonkey_lab.paper.bench.selection import _share_samples, prepare_shots, select_few_shot
 from zonkey_lab.paper.bench.sources import validation_view
 from zonkey_lab.paper.experiments import (
+    AT_ONCE,
     AT_ZERO_SHOTS,
     EXPERIMENTS,
     FULL,
     QUICK,
     SHOT_READINGS,
     SYNTHESES,
+    TRAINED_SHOTS,
+    runs_of,
 )
 from zonkey_lab.peers.base import class_means, parameter
 from zonkey_lab.peers.fsl import BaseSamples, SimpleShot
@@ -148,6 +151,71 @@ def test_trained_peers_stop_on_validation_classes_and_keep_the_number_of_epochs(
     TRAININGS.clear()
     shots.score_trials({"model": model}, shots.sizes(1), 3)
     assert TRAININGS == [(0.0, 4, False)]
+
+
+def test_points_of_an_earlier_run_are_not_trained_again_but_the_best_for_its_epochs(data):
+    options = {"grid": STOPPING.grid, "n_shot": 2, "n_trials": 3}
+    view = validation_view(data)
+    found = select_few_shot(STOPPING, view, data, **options)
+    TRAININGS.clear()
+    _share_samples.cache_clear()
+    assert select_few_shot(STOPPING, view, data, earlier=found["points"], **options) == found
+    assert TRAININGS == [(0.0, 9, True)]
+
+
+def test_a_few_shot_search_walks_beyond_its_grid(data):
+    options = {"n_shot": 2, "n_trials": 3, "n_points_more": 9}
+    far = {"shift": [5.0, 3.0]}
+    found = select_few_shot(STOPPING, validation_view(data), data, grid=far, **options)
+    assert found["n_start"] == 2
+    assert len(found["points"]) > 2
+    assert found["chosen"]["shift"] < 3.0
+    assert found["chosen"]["max_iter"] == 4
+
+
+def test_every_seed_trains_anew_in_the_same_trials(data, monkeypatch):
+    seen = []
+
+    class Seeded(Stopping):
+        def _learn(self, support):
+            seen.append((support.base.seed, round(float(support.X.sum()), 6)))
+            return super()._learn(support)
+
+    monkeypatch.setitem(FEW_SHOT, "seeded", replace(STOPPING, classifier=Seeded))
+    trials = {}
+    for seed in (0, 1, 0, 2):
+        seen.clear()
+        protocols.measure_trials(data, "seeded", {"max_iter": 4}, seed, n_shot=1, n_trials=3)
+        assert {base for base, _ in seen} == {seed}
+        trials.setdefault(seed, []).append([total for _, total in seen])
+    assert trials[0][0] == trials[0][1] == trials[1][0] == trials[2][0]
+    assert prepare_shots(data, "raw", "samples", seed=1).base.seed == 1
+    # Trained once per seed that is kept: two of them are, so that 0 was trained again.
+    assert len(TRAININGS) in (3, 4)
+    bases = [_share_samples(data, "raw", False, seed) for seed in (0, 1)]
+    assert bases[0] is not bases[1]
+
+
+def test_all_classes_use_the_parameters_of_their_number_of_shots(data, monkeypatch):
+    monkeypatch.setitem(FEW_SHOT, "stopping", STOPPING)
+    by_shots = {"1": {"max_iter": 3}, "2": {"max_iter": 5, "shift": 50.0}}
+    options = {"most_shots": 2, "n_repeats": 2}
+    found = measure_all(data, "stopping", by_shots, 0, **options)
+    assert found["shots"] == [1, 2]
+    assert TRAININGS == [(0.0, 3, False), (50.0, 5, False)]
+    alone = measure_all(data, "stopping", {"1": by_shots["1"]}, 0, most_shots=1, n_repeats=2)
+    assert [row[0] for row in found["hit@1"]] == [row[0] for row in alone["hit@1"]]
+
+
+def test_without_parameters_of_their_own_no_shots_use_those_of_one_shot(data):
+    by_shots = {"1": {"alpha": 0.9}, "2": {"alpha": 0.1}}
+    options = {"most_shots": 2, "n_repeats": 2}
+    found, same, other = (
+        measure_all(data, "BPL (SFSP1)", by_shots, 0, zero_parameters=zero, **options)
+        for zero in (None, {"alpha": 0.9}, {"alpha": 0.001, "rho": 0.9})
+    )
+    assert found == same
+    assert [row[1:] for row in found["hit@1"]] == [row[1:] for row in other["hit@1"]]
 
 
 def test_a_trained_peer_without_a_grid_has_its_epochs_chosen(data):
@@ -317,6 +385,39 @@ def test_readings_are_tuned_on_the_same_points_up_to_a_weight_near_one():
         fixed = FEW_SHOT[name].fixed
         assert ("unscaled" in name) == (fixed.get("scaling", "") is None)
         assert ("as printed" in name) == (fixed.get("guard") is False)
+
+
+def test_systems_with_several_seeds_are_those_that_torch_trains():
+    trained = {name for name, model in FEW_SHOT.items() if getattr(model, "uses_torch", False)}
+    assert trained == {*TRAINED_SHOTS}
+    assert {name for name in trained if FEW_SHOT[name].is_trained} == trained - {"LSL"}
+    experiments = [EXPERIMENTS["mini-imagenet"], EXPERIMENTS["large-scale-fsl"]]
+    keys = runs_of(experiments, "emoji", FULL)
+    for protocol in ("trials-1", "trials-5", "all-classes"):
+        seeds = {
+            model: {key.seed for key in keys if key.protocol == protocol and key.model == model}
+            for model in ("PPA", "LSL", "NN", "BPL (SFSP1)")
+        }
+        assert seeds == {"PPA": {0, 1, 2}, "LSL": {0, 1, 2}, "NN": {0}, "BPL (SFSP1)": {0}}
+    assert {key.seed for key in keys if key.protocol.startswith("selection")} == {0}
+    few = runs_of(experiments, "emoji", replace(FULL, n_seeds=1))
+    assert {key.seed for key in few} == {0}
+
+
+def test_every_number_of_shots_has_its_own_choice():
+    keys = runs_of([EXPERIMENTS["synthesis"], EXPERIMENTS["runtime"]], "emoji", FULL)
+    (key,) = (k for k in keys if (k.protocol, k.model) == ("all-classes", "BPL (SFSP2)"))
+    wanted = [f"selection-all-{n_shot}" for n_shot in range(1, 6)]
+    assert [need.protocol for need in keys[key]] == [*wanted, "selection"]
+    assert keys[key][-1].model == AT_ZERO_SHOTS["BPL (SFSP2)"]
+    for need in keys[key]:
+        assert keys[need] == ()
+    (timed,) = (k for k in keys if (k.protocol, k.model) == ("runtime", "BPL (SFSP2)"))
+    assert [need.protocol for need in keys[timed]] == ["selection-all-5"]
+    (own,) = (k for k in keys if (k.protocol, k.model) == ("runtime", "recommended"))
+    assert [need.protocol for need in keys[own]] == ["selection-1"]
+    assert len(AT_ONCE) == 25
+    assert {k.model for k in keys if k.protocol == "runtime"} == {*AT_ONCE}
 
 
 def test_every_model_of_an_experiment_is_in_the_catalog():

@@ -318,4 +318,5 @@ def _count_seeds(protocol: str, model: str, scale: Scale) -> int:
     if protocol == "zero-shot" and model in RANDOM:
         return scale.n_seeds
     is_measured_often = protocol == "all-classes" or protocol.startswith("trials-")
-    return scale.n_shot_seeds if is_measured_often and model in TRAINED_SHOTS else 1
+    n_seeds = min(scale.n_shot_seeds, scale.n_seeds)
+    return n_seeds if is_measured_often and model in TRAINED_SHOTS else 1
