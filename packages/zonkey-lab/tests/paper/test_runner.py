@@ -13,7 +13,7 @@ from small_data import small_dataset, small_source
 from zonkey.evaluation.protocols import draw_trial
 from zonkey.files.dataset import DataError
 from zonkey.metrics import hit_at_k, per_class_accuracy
-from zonkey_lab.paper.bench import protocols, runner, schedule
+from zonkey_lab.paper.bench import protocols, runner, schedule, selection
 from zonkey_lab.paper.bench.models import (
     DEVICE,
     FEW_SHOT,
@@ -26,7 +26,7 @@ from zonkey_lab.paper.bench.selection import prepare_shots
 from zonkey_lab.paper.bench.sources import validation_view
 from zonkey_lab.paper.experiments import EXPERIMENTS, RANDOM, TORCH_PEERS, Scale
 from zonkey_lab.paper.printed import PRINTED, find_printed
-from zonkey_lab.paper.records import Records, unpack
+from zonkey_lab.paper.records import Key, Records, problem_of, unpack
 
 SCALE = Scale(
     n_seeds=2, n_shot_seeds=1, n_folds=2, n_points=2, n_points_more=0, n_trials=3,
@@ -402,3 +402,117 @@ def test_a_full_run_owns_quick_records_of_the_same_settings(tmp_path):
     assert kept == {**before["zero-shot", "BPL0"], "quick": False, "command": "full"}
     assert run(tmp_path, closed, scale=full, command="again") == []
     assert {record["command"] for record in Records(tmp_path)} == {"full"}
+
+
+WALKING = replace(ONE_SEED, n_points=2, n_points_more=6)
+ONLY_FPL = replace(EXPERIMENTS["ablation"], models=("FPL",))
+
+
+def scored(monkeypatch):
+    """Return the list that points are added to when they are scored."""
+    asked, original = [], selection._score_on_folds
+
+    def noted(pipeline, points, *rest):
+        asked.extend(points)
+        return original(pipeline, points, *rest)
+
+    monkeypatch.setattr(selection, "_score_on_folds", noted)
+    return asked
+
+
+def test_a_wider_grid_scores_new_points_only(tmp_path, monkeypatch):
+    asked = scored(monkeypatch)
+    run(tmp_path, ONLY_FPL, scale=WALKING)
+    first = Records(tmp_path).read(Key("selection", "small", "FPL"))
+    assert asked == [point["parameters"] for point in first["results"]["points"]]
+    assert first["settings"]["n_points_more"] == 6
+    asked.clear()
+    wider = replace(WALKING, n_points=5, n_points_more=9)
+    run(tmp_path, ONLY_FPL, scale=wider)
+    second = Records(tmp_path).read(Key("selection", "small", "FPL"))
+    again = [point["parameters"] for point in first["results"]["points"]]
+    wanted = [point["parameters"] for point in second["results"]["points"]]
+    assert asked == [point for point in wanted if point not in again]
+    assert len(asked) < len(wanted)
+    assert second["seconds"] >= first["seconds"]
+    run(tmp_path / "anew", ONLY_FPL, scale=wider)
+    anew = Records(tmp_path / "anew").read(Key("selection", "small", "FPL"))
+    assert second["results"] == anew["results"]
+
+
+def test_points_of_other_folds_are_scored_anew(tmp_path, monkeypatch):
+    run(tmp_path, ONLY_FPL, scale=WALKING)
+    asked = scored(monkeypatch)
+    run(tmp_path, ONLY_FPL, scale=replace(WALKING, n_folds=3))
+    record = Records(tmp_path).read(Key("selection", "small", "FPL"))
+    assert asked == [point["parameters"] for point in record["results"]["points"]]
+
+
+def test_an_interrupted_selection_resumes_among_its_points(tmp_path, monkeypatch):
+    whole = run(tmp_path / "whole", ONLY_FPL, scale=WALKING)[0].record
+    original, asked = selection._score_on_folds, []
+
+    def breaks(pipeline, points, *rest):
+        if len(asked) >= 2:
+            raise KeyboardInterrupt
+        asked.extend(points)
+        return original(pipeline, points, *rest)
+
+    monkeypatch.setattr(selection, "_score_on_folds", breaks)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "parts", ONLY_FPL, scale=WALKING)
+    (part,) = Records(tmp_path / "parts")
+    assert problem_of(part) == ""
+    assert [point["parameters"] for point in part["results"]["points"]] == asked
+    monkeypatch.setattr(selection, "_score_on_folds", original)
+    rest = scored(monkeypatch)
+    again = run(tmp_path / "parts", ONLY_FPL, scale=WALKING)[0].record
+    assert again["results"] == whole["results"]
+    assert {**again["settings"]} == {**whole["settings"]}
+    assert [point["parameters"] for point in whole["results"]["points"]] == [*asked, *rest]
+
+
+def test_runtimes_are_measured_last_and_one_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(schedule, "Parallel", lambda **o: Parallel(prefer="threads", **o))
+    from joblib import Parallel
+
+    times = replace(EXPERIMENTS["runtime"], models=("NN", "nearest mean", "BPL (novel)"))
+    steps = run(tmp_path, times, SHORT, scale=ONE_SEED, n_jobs=2)
+    assert {step.error for step in steps} == {None}
+    order = [step.key.protocol for step in steps]
+    assert order.count("runtime") == 3
+    assert order[-3:] == ["runtime"] * 3
+    for step in steps:
+        if step.key.protocol == "runtime" and step.key.model == "BPL (novel)":
+            chosen = Records(tmp_path).read(Key("selection-all-2", "small", "BPL (novel)"))
+            assert step.record["settings"]["parameters"] == chosen["results"]["chosen"]
+
+
+def test_records_tell_torch_where_it_was_used(tmp_path):
+    pytest.importorskip("torch", reason="torch trains some systems")
+    experiment = replace(EXPERIMENTS["mini-imagenet"], models=("NN", "PPA"))
+    host = {step.key: step.record for step in run(tmp_path / "host", experiment)}
+    for key, record in host.items():
+        assert ("torch" in record["versions"]) == (key.model == "PPA")
+        assert "gpu" not in record["machine"] or torch_sees_a_gpu()
+    there = run(tmp_path / "cpu", experiment, device="cpu")
+    assert {"torch" in step.record["versions"] for step in there} == {True}
+    assert all("gpu" not in step.record["machine"] for step in there)
+
+
+def torch_sees_a_gpu():
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def test_a_selection_that_fails_leaves_no_old_choice_to_its_runs(tmp_path, monkeypatch):
+    run(tmp_path, ONLY_FPL, scale=ONE_SEED)
+
+    def fails(*_, **__):
+        raise ValueError("too hard")
+
+    monkeypatch.setattr(runner, "select_zero_shot", fails)
+    steps = run(tmp_path, ONLY_FPL, scale=replace(ONE_SEED, n_folds=3))
+    errors = {step.key.protocol: step.error for step in steps}
+    assert errors == {"selection": "too hard", "zero-shot": "no parameters were chosen for it"}
