@@ -70,12 +70,15 @@ def test_seeds_and_trials_can_be_asked_for(bench, tmp_path, monkeypatch):
 
 def test_points_can_be_asked_for_and_british_spelling_is_understood(bench, tmp_path, monkeypatch):
     keep_models(monkeypatch, "generalized-zsl", "RPL", "BPL0")
-    done = bench("generalised-zsl", "--points", "3")
+    done = bench("generalised-zsl", "--points", "3", "--more-points", "2")
     assert done.exit_code == 0, done.output
     records = {(r["protocol"], r["model"]): r for r in Records(tmp_path / "runs")}
-    assert len(records["selection", "RPL"]["results"]["points"]) == 3
+    chosen = records["selection", "RPL"]
+    assert chosen["settings"]["n_points_more"] == 2
+    assert chosen["results"]["n_start"] == 3
+    assert 3 < len(chosen["results"]["points"]) <= 5
     assert "hm_calibrated" in records["zero-shot", "BPL0"]["results"]
-    assert "--points 3" in records["zero-shot", "RPL"]["command"]
+    assert "--points 3 --more-points 2" in records["zero-shot", "RPL"]["command"]
 
 
 def test_a_missing_package_fails_its_runs_and_no_others(bench, tmp_path, monkeypatch):

@@ -414,9 +414,12 @@ def test_a_name_may_stand_for_a_zero_shot_and_a_few_shot_model(run):
         assert record["settings"]["preset"] == "recommended"
     assert zero["settings"]["model"] == {"candidates": "all"}
     assert few["settings"]["model"] == {"n_shots": 1}
-    for protocol, record in (("selection", zero), ("selection-1", few)):
-        chosen = steps[protocol, "recommended", 0].record["results"]["chosen"]
-        assert record["settings"]["parameters"] == chosen
+    chosen, own = (
+        steps[protocol, "recommended", 0].record["results"]["chosen"]
+        for protocol in ("selection", "selection-1")
+    )
+    assert zero["settings"]["parameters"] == chosen
+    assert few["settings"]["parameters_by_shots"] == {"1": own, "2": own}
     assert "zero_parameters" not in few["settings"]
 
 
@@ -493,8 +496,9 @@ def test_shots_alone_are_class_means_and_prototypes_alone_need_no_shots(data):
 
 def test_one_fitted_model_serves_every_number_of_shots(data):
     """At K = 0 too: hit@1 of `with_candidates`, then of `with_shots`."""
+    given = {"1": GIVEN, "2": GIVEN}
     options = {"most_shots": 2, "n_repeats": 2}
-    results = protocols.measure_all_classes(data, "recommended", GIVEN, 0, **options)
+    results = protocols.measure_all_classes(data, "recommended", given, 0, **options)
     assert results["shots"] == [0, 1, 2]
     model = any_shot(data, "unseen", n_shots=1, **GIVEN)
     novel = data.split.novel
