@@ -201,11 +201,12 @@ def test_no_more_points_than_allowed_are_scored_and_edges_are_told(n_more):
     assert found["chosen"]["beta"] == min(point["beta"] for point in score.asked)
 
 
-def test_an_optimum_inside_has_no_edge_even_if_the_last_point_was_needed():
-    score = Recorder(peak(beta=1.0))
-    starts = [{"beta": 0.1}, {"beta": 1.0}, {"beta": 10.0}]
-    assert search(starts, {"beta": positive()}, score, n_points_more=2)["edges"] == []
-    assert search(starts, {"beta": positive()}, score, n_points_more=1)["edges"] == ["beta"]
+def test_a_choice_between_values_that_were_tried_is_at_no_edge():
+    axes, inside = {"beta": positive()}, [{"beta": 0.1}, {"beta": 1.0}, {"beta": 10.0}]
+    assert search(inside, axes, Recorder(peak(beta=1.0)))["edges"] == []
+    assert search(inside[1:], axes, Recorder(peak(beta=1.0)))["edges"] == ["beta"]
+    found = search(inside[1:], axes, Recorder(peak(beta=1.0)), n_points_more=1)
+    assert (found["edges"], len(found["points"])) == ([], 3)
 
 
 def test_values_beyond_all_come_before_those_between():
@@ -294,7 +295,7 @@ def test_models_that_cannot_be_fitted_are_limits():
 
 
 def test_all_models_have_the_same_budget():
-    assert (FULL.n_points, FULL.n_points_more, FULL.n_trials) == (12, 24, 600)
+    assert (FULL.n_points, FULL.n_points_more, FULL.n_trials) == (12, 12, 600)
     for model in (*ZERO_SHOT.values(), *FEW_SHOT.values()):
         points = list(ParameterGrid(as_dicts(sample_grid(model.grid, FULL.n_points)) or [{}]))
         assert len(points) <= FULL.n_points

@@ -197,7 +197,7 @@ class Scale:
     n_shot_seeds: int = 3  # trials and repetitions average the rest
     n_folds: int = 3  # a fold holds out about as many classes as are unseen in the benchmarks
     n_points: int = 12
-    n_points_more: int = 24
+    n_points_more: int = 12
     n_trials: int = 600
     n_selection_trials: int = 60
     n_repeats: int = 5

@@ -57,9 +57,9 @@ def search(
     """Return the best of the points, as in a record of a selection.
 
     "points" are those of the grid, `n_start` of them, and those of the walk. "edges" are the axes
-    along which a neighbor of the choice was not scored, since there were enough points; "limits"
-    those along which one cannot be. "failed" are points whose model cannot be fitted, with the
-    reason: they count as worst. Ties: the point that was scored first.
+    along which a value beyond all that were tried was not scored, since there were enough points;
+    "limits" those along which there is none. "failed" are points whose model cannot be fitted, with
+    the reason: they count as worst. Ties: the point that was scored first.
     """
     scores = _Scores(score, options)
     scores.add(starts)
@@ -76,7 +76,9 @@ def search(
         "chosen": dict(best["parameters"]),
         "points": scores.points,
         "n_start": n_start,
-        "edges": _list_names(each for each in neighbors if scores.lacks(each.parameters)),
+        "edges": _list_names(
+            each for each in neighbors if each.is_beyond and scores.lacks(each.parameters)
+        ),
         "limits": _list_names(each for each in neighbors if scores.rules_out(each.parameters)),
         **({"failed": failed} if failed else {}),
     }
