@@ -115,7 +115,7 @@ class NovelData:
 def count_shots(y: np.ndarray, queries: np.ndarray | None) -> int:
     """Return the number of shots that every class can give, with one query left."""
     spare = y if queries is None else np.delete(y, queries)
-    least = int(np.unique(spare, return_counts=True)[1].min())
+    least = min(np.unique(spare, return_counts=True)[1].tolist(), default=0)
     return least - 1 if queries is None else least
 
 
