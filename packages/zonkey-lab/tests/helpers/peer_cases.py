@@ -13,11 +13,12 @@ ALL_EPOCHS = {"n_iter_no_change": None, **CPU}
 
 # Zero-shot peers. The features of the linear problem are three times as long as its prototypes;
 # defaults are for equal lengths.
-CLOSED_FORM = [zsl.ESZSL(), zsl.ExemplarRegression(), zsl.SAE()]
+CLOSED_FORM = [zsl.ESZSL(), zsl.ExemplarRegression(), zsl.SAE(), zsl.SAE(reduction=0.5)]
 CLOSED_FORM_FITTING = [
     zsl.ESZSL(),
     zsl.SAE(lam=100.0),
     zsl.SAE(direction="semantic-to-feature", lam=0.01),
+    zsl.SAE(direction="semantic-to-feature", reduction=5.0),
     zsl.ExemplarRegression(gamma=0.1, ridge=0.01),
     zsl.ExemplarRegression(kernel="linear"),
 ]
