@@ -12,7 +12,14 @@ from zonkey.parameters import Count, Interval
 from zonkey.prototypes import Prototypes
 
 from ..base import load_torch, parameter, unit_rows
-from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
+from ..networks import (
+    BatchLearner,
+    apply_layers,
+    arrays_of,
+    layers,
+    scale_to_unit,
+    seed_networks,
+)
 from ..training import Training
 from .base import EmbeddingPeer, NetworkPeer, PeerTask, ZeroShotLearner
 
@@ -132,10 +139,10 @@ class _SPAENLearner(BatchLearner, ZeroShotLearner):
         E, F, G, D = (self.networks[name] for name in "EFGD")
         places, others = self.positions(rows), rng.integers(len(self.X), size=len(rows))
         X, codes = self.X[places], self.codes[places]
-        embedded, coded = _scale_to_unit(E(X)), _scale_to_unit(F(X))
+        embedded, coded = scale_to_unit(E(X)), scale_to_unit(F(X))
         softplus = self.torch.nn.functional.softplus
         with self.torch.no_grad():
-            real = _scale_to_unit(F(self.X[self.positions(others)]))
+            real = scale_to_unit(F(self.X[self.positions(others)]))
         self.descend("D", softplus(-D(real)).mean() + softplus(D(embedded.detach())).mean())
         errors = (X - G(coded)).square().sum(dim=1)
         loss = self._ranking(embedded, codes) + self._ranking(coded, codes)
@@ -154,7 +161,3 @@ class _SPAENLearner(BatchLearner, ZeroShotLearner):
 
     def export(self) -> dict[str, Any]:
         return {"weights_": arrays_of(self.networks["E"])}
-
-
-def _scale_to_unit(Z: Any) -> Any:
-    return Z / Z.norm(dim=1, keepdim=True).clamp_min(1e-12)
