@@ -58,7 +58,8 @@ EMBEDDING_ON_BLOBS = [  # scikit-learn asks for a good fit of three blobs
     made(zsl.VZSL, n_latent=4, **_SOON),
     made(zsl.SPAEN, adversarial=0.1, **_SOON),
 ]
-_ONCE = {"max_iter": 1, "min_steps": 1, "n_hidden": 4, "n_synthetic": 5, **CPU}  # accuracy does not matter
+# Accuracy does not matter.
+_ONCE = {"max_iter": 1, "min_steps": 1, "n_hidden": 4, "n_synthetic": 5, **CPU}
 GENERATIVE_QUICK = [
     made(kind, **_ONCE) for kind in (zsl.CVAE, zsl.FCLSWGAN, zsl.CADAVAE, zsl.TFVAEGAN)
 ]

@@ -186,7 +186,7 @@ def test_tf_vaegan_minimizes_its_four_losses(feedback):
 def test_the_feedback_is_a_constant_of_the_first_attempt():
     learner = made(zsl.TFVAEGAN, **SMALL)._learner(TASK)
     learner.networks["feedback"].requires_grad_(False)
-    x, y = batch(learner)
+    _, y = batch(learner)
     learner.generate(torch, learner.networks, y, torch.ones(N, K), feedback=True).sum().backward()
     assert all(w.grad is None for w in learner.networks["decoder"].parameters())
 

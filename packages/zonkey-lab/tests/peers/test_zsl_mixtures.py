@@ -372,7 +372,8 @@ def test_dipl_gives_unlabeled_samples_to_their_best_class_with_constant_weights(
     model.fit_transductive(P.X, P.y, P.X_new)
     assert model.is_transductive_
     assert_allclose(model.projection_, W, rtol=1e-7, atol=1e-9)
-    assert_allclose(model.objective_, objective, rtol=1e-9)
+    n_steps = model.n_iter_  # fewer than 3 once all samples keep their classes
+    assert_allclose(model.objective_, objective[: n_steps + 1], rtol=1e-9)
     assert (np.diff(model.objective_) <= 1e-9 * objective[0]).all()
 
 

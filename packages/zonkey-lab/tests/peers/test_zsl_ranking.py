@@ -167,7 +167,8 @@ def test_the_compatibility_of_latem_is_the_largest_of_its_matrices():
     assert model.projections_.shape == (3, P.X.shape[1], 5)
     assert_allclose(model.center_, P.X.mean(axis=0), rtol=1e-6)
     assert_allclose(model.decision_function(P.X_new), expected, rtol=1e-6, atol=1e-6)
-    winners = np.einsum("nd,kdm->knm", P.X_new - model.center_, model.projections_ @ Y.T).argmax(axis=0)
+    projected = model.projections_ @ Y.T
+    winners = np.einsum("nd,kdm->knm", P.X_new - model.center_, projected).argmax(axis=0)
     assert len(np.unique(winners)) > 1
 
 

@@ -35,12 +35,13 @@ class LATEM(BilinearPeer):
     the model would nearly be that of DeViSE.
 
     Differences. The authors' code also divides all features by the largest value; steps are
-    relative to the size of the features here, so that it would change nothing. All classes are compared in every step; the publication draws one, and its
-    expected step is this one up to a factor. The matrices start at random in the span of the seen
-    prototypes and stay there; in the publication they keep their random part outside of it, which
-    says nothing about classes. The fitted matrices are means over the training, in which later
-    steps have more weight: they depend less on the last batches. K is a parameter; the publication
-    also removes matrices that rarely win.
+    relative to the size of the features here, so that it would change nothing. All classes are
+    compared in every step; the publication draws one, and its expected step is this one up to a
+    factor. The matrices start at random in the span of the seen prototypes and stay there; in the
+    publication they keep their random part outside of it, which says nothing about classes. The
+    fitted matrices are means over the training, in which later steps have more weight: they depend
+    less on the last batches. K is a parameter; the publication also removes matrices that rarely
+    win.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ class SAE(ClosedFormPeer):
         return {**parts, "state": {**state, "reduction_": None, "_decoder": state["projection_"]}}
 
     def _solve(self, moments: Moments, dtype: np.dtype) -> dict[str, Any]:
-        A0, sums, reduction = moments.A0, moments.class_sums.T, None
+        A0, sums, reduction = np.asarray(moments.A0), moments.class_sums.T, None
         if self.reduction is not None:
             reduction = _reduce(A0, sums[:, moments.counts > 0], self.reduction)
             A0, sums = reduction.T @ A0 @ reduction, reduction.T @ sums
@@ -118,7 +118,7 @@ class SAE(ClosedFormPeer):
         return prototypes.matrix.astype(self._decoder.dtype) @ self._decoder.T
 
     def _list_widths(self) -> tuple[int, ...]:
-        return (*super()._list_widths(), len(self._decoder))
+        return (*self.projection_.shape, len(self._decoder))
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
         centers = known.matrix.astype(dtype)
@@ -143,4 +143,7 @@ def _reduce(A0: np.ndarray, sums: np.ndarray, ridge: float) -> np.ndarray:
     least = values.max() * len(values) * np.finfo(values.dtype).eps
     inverses = np.where(values > least, 1 / np.maximum(values, least), 0)  # of the least norm
     P = (vectors * inverses) @ (vectors.T @ sums)
-    return P if P.shape[1] <= P.shape[0] else np.linalg.qr(P.T, mode="r").T
+    if P.shape[1] <= P.shape[0]:
+        return P
+    _, R = np.linalg.qr(P.T)
+    return R.T
