@@ -13,11 +13,12 @@ ALL_EPOCHS = {"n_iter_no_change": None, **CPU}
 
 # Zero-shot peers. The features of the linear problem are three times as long as its prototypes;
 # defaults are for equal lengths.
-CLOSED_FORM = [zsl.ESZSL(), zsl.ExemplarRegression(), zsl.SAE()]
+CLOSED_FORM = [zsl.ESZSL(), zsl.ExemplarRegression(), zsl.SAE(), zsl.SAE(reduction=0.5)]
 CLOSED_FORM_FITTING = [
     zsl.ESZSL(),
     zsl.SAE(lam=100.0),
     zsl.SAE(direction="semantic-to-feature", lam=0.01),
+    zsl.SAE(direction="semantic-to-feature", reduction=5.0),
     zsl.ExemplarRegression(gamma=0.1, ridge=0.01),
     zsl.ExemplarRegression(kernel="linear"),
 ]
@@ -57,11 +58,13 @@ EMBEDDING_ON_BLOBS = [  # scikit-learn asks for a good fit of three blobs
     made(zsl.VZSL, n_latent=4, **_SOON),
     made(zsl.SPAEN, adversarial=0.1, **_SOON),
 ]
-_ONCE = {"max_iter": 1, "n_hidden": 4, "n_synthetic": 5, **CPU}  # accuracy does not matter
+# Accuracy does not matter.
+_ONCE = {"max_iter": 1, "min_steps": 1, "n_hidden": 4, "n_synthetic": 5, **CPU}
 GENERATIVE_QUICK = [
     made(kind, **_ONCE) for kind in (zsl.CVAE, zsl.FCLSWGAN, zsl.CADAVAE, zsl.TFVAEGAN)
 ]
-_MORE = {"n_hidden": 32, "max_iter": 10, "batch_size": 36, "n_synthetic": 10, **ALL_EPOCHS}
+_FEW_STEPS = {"min_steps": 1, "max_iter": 10, "batch_size": 36, **ALL_EPOCHS}
+_MORE = {"n_hidden": 32, "n_synthetic": 10, **_FEW_STEPS}
 GENERATIVE = [
     made(zsl.CVAE, n_latent=2, **{**_MORE, "learning_rate": 0.03, "max_iter": 20}),
     made(zsl.FCLSWGAN, learning_rate=0.02, **_MORE),
@@ -72,7 +75,7 @@ GENERATIVE = [
         learning_rate=0.02,
         **{**_MORE, "n_hidden": 64, "max_iter": 40},
     ),
-    made(zsl.TFVAEGAN, learning_rate=0.02, **_MORE),
+    made(zsl.TFVAEGAN, learning_rate=0.02, **{**_MORE, "min_steps": 6}),
 ]
 # It classifies in a latent space, which must say something of the two features of some checks.
 _LATENT = {**_ONCE, "max_iter": 12, "n_hidden": 32, "n_synthetic": 60, "batch_size": 32}

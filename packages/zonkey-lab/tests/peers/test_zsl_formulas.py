@@ -80,6 +80,29 @@ def test_sae_compares_by_the_cosine_in_either_space():
     assert_scores(model, lambda x, s: cosine(x, W.T @ s))
 
 
+@pytest.mark.parametrize("n_features", [D, 2], ids=["few classes", "more classes than features"])
+def test_sae_encodes_what_a_ridge_regression_of_the_labels_predicts(n_features):
+    samples, queries, lam, ridge = X[:, :n_features], X_NEW[:, :n_features], 0.4, 0.7
+    one_hot = np.array([[float(label == own) for label in SEEN] for own in LABELS])
+    XX = sum(np.outer(x, x) for x in samples)
+    P = np.linalg.inv(XX + ridge * np.eye(n_features)) @ samples.T @ one_hot
+    Z, S = samples @ P, np.array([PROTOTYPES[label] for label in LABELS])
+    m = len(SEEN)
+    operator = np.kron(S.T @ S, np.eye(m)) + lam * np.kron(np.eye(K), Z.T @ Z)
+    W = np.linalg.solve(operator, (1 + lam) * (S.T @ Z).ravel()).reshape(K, m)
+    options = {"prototypes": PROTOTYPES, "candidates": "all", "lam": lam, "reduction": ridge}
+    model = zsl.SAE(**options).fit(samples, LABELS)
+    assert_allclose(model.embed(queries), queries @ P @ W.T, rtol=1e-8)
+    expected = [[cosine(W @ P.T @ x, s) for s in PROTOTYPES.values()] for x in queries]
+    assert_allclose(model.decision_function(queries), expected, rtol=1e-8, atol=1e-11)
+    model = zsl.SAE(direction="semantic-to-feature", **options).fit(samples, LABELS)
+    expected = [[cosine(P.T @ x, W.T @ s) for s in PROTOTYPES.values()] for x in queries]
+    assert_allclose(model.decision_function(queries), expected, rtol=1e-8, atol=1e-11)
+    if n_features == D:
+        centers = [W.T @ s for s in PROTOTYPES.values()]
+        assert_allclose(model.project(PROTOTYPES), centers, rtol=1e-8)
+
+
 @pytest.mark.parametrize(
     ("gamma", "lam", "negative"), [(0.2, 4.0, -1.0), (7.0, 0.03, -1.0), (0.5, 0.2, 0.0)]
 )

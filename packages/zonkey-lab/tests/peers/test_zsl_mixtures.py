@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from by_loops import cosine, sigmoid, slope
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import solve_sylvester
 from sklearn.svm import NuSVR
 
 from zonkey import ZeroShotClassifier
@@ -349,15 +350,31 @@ def test_planted_mixtures_are_recovered(peer):
 # DIPL
 
 
-def test_dipl_is_competition_without_a_push_for_unlabeled_samples():
-    parameters = {"alpha": 0.35, "beta": 0.2, "max_iter": 3}
-    model = P.make_clone(zsl.DIPL(**parameters)).fit_transductive(P.X, P.y, P.X_new)
-    twin = P.make_clone(ZeroShotClassifier(competition=None, **parameters))
-    twin.fit_transductive(P.X, P.y, P.X_new)
+def test_dipl_gives_unlabeled_samples_to_their_best_class_with_constant_weights():
+    alpha, beta = 0.35, 0.2
+    model = P.make_clone(zsl.DIPL(alpha=alpha, beta=beta, max_iter=3))
+    W = P.fit_clone(zsl.DIPL(beta=beta)).projection_
+    S, Y_u = np.array([P.prototypes[c] for c in P.y]), np.array([P.prototypes[c] for c in P.unseen])
+    objective = []
+    for step in range(4):
+        losses = [
+            [np.sum((W.T @ x - y) ** 2) + np.sum((x - W @ y) ** 2) for y in Y_u] for x in P.X_new
+        ]
+        labeled = np.sum((P.X @ W - S) ** 2) + np.sum((P.X - S @ W.T) ** 2)
+        free = sum(min(row) for row in losses)
+        objective.append((1 - alpha) * labeled + alpha * free + 2 * beta * np.sum(W**2))
+        if step == 3:
+            break
+        taken = Y_u[np.argmin(losses, axis=1)]
+        A = (1 - alpha) * P.X.T @ P.X + alpha * P.X_new.T @ P.X_new + beta * np.eye(len(W))
+        B = (1 - alpha) * S.T @ S + alpha * taken.T @ taken + beta * np.eye(W.shape[1])
+        W = solve_sylvester(A, B, 2 * (1 - alpha) * P.X.T @ S + 2 * alpha * P.X_new.T @ taken)
+    model.fit_transductive(P.X, P.y, P.X_new)
     assert model.is_transductive_
-    assert model.n_iter_ == twin.n_iter_ > 0
-    assert_array_equal(model.projection_, twin.projection_)
-    assert_array_equal(model.objective_, twin.objective_)
+    assert_allclose(model.projection_, W, rtol=1e-7, atol=1e-9)
+    n_steps = model.n_iter_  # fewer than 3 once all samples keep their classes
+    assert_allclose(model.objective_, objective[: n_steps + 1], rtol=1e-9)
+    assert (np.diff(model.objective_) <= 1e-9 * objective[0]).all()
 
 
 def test_dipl_lowers_the_printed_objective():

@@ -65,6 +65,7 @@ def small_task(n_dimensions, m=5, d=3, n=11):
 def test_a_step_follows_the_gradient_of_the_printed_loss(peer, loss, n_dimensions):
     task = small_task(n_dimensions)
     learner = peer._learner(task)
+    task = replace(task, X=learner.X)  # LATEM standardizes the features
     assert learner.R.shape[1] == min(n_dimensions, len(task.Y))
     start = 0.3 * np.random.default_rng(4).normal(size=learner.W.shape)
     learner.W = learner.mean = start.astype(np.float32)
@@ -160,12 +161,14 @@ def test_the_compatibility_of_latem_is_the_largest_of_its_matrices():
     Y = np.stack([P.prototypes[label] for label in model.classes_])
     expected = [
         [max(x @ W @ y for W in model.projections_) - 0.3 * (label in P.seen) for label, y in pairs]
-        for x in P.X_new
+        for x in P.X_new - P.X.mean(axis=0)
         for pairs in [list(zip(model.classes_, Y, strict=True))]
     ]
     assert model.projections_.shape == (3, P.X.shape[1], 5)
-    assert_allclose(model.decision_function(P.X_new), expected, rtol=1e-9, atol=1e-11)
-    winners = np.einsum("nd,kdm->knm", P.X_new, model.projections_ @ Y.T).argmax(axis=0)
+    assert_allclose(model.center_, P.X.mean(axis=0), rtol=1e-6)
+    assert_allclose(model.decision_function(P.X_new), expected, rtol=1e-6, atol=1e-6)
+    projected = model.projections_ @ Y.T
+    winners = np.einsum("nd,kdm->knm", P.X_new - model.center_, projected).argmax(axis=0)
     assert len(np.unique(winners)) > 1
 
 
@@ -179,6 +182,21 @@ def test_lengths_of_features_and_prototypes_are_only_units(peer, n_dimensions):
         learner.epoch(np.random.default_rng(0))
     one, two = learners
     assert_allclose(two.scores(other.X, other.Y), one.scores(task.X, task.Y), rtol=1e-5, atol=1e-6)
+
+
+def test_latem_standardizes_each_feature():
+    rng = np.random.default_rng(6)
+    scales, shifts = rng.uniform(0.01, 100, P.X.shape[1]), rng.normal(size=P.X.shape[1])
+    task = PeerTask.from_samples(
+        P.X.astype(np.float32), P.y, np.stack([P.prototypes[label] for label in P.seen]), seed=1
+    )
+    other = replace(task, X=(task.X * scales + shifts).astype(np.float32))
+    one, two = (made(zsl.LATEM)._learner(each) for each in (task, other))
+    expected = (P.X - P.X.mean(axis=0)) / P.X.std(axis=0)
+    assert_allclose(np.sort(one.X, axis=0), np.sort(expected, axis=0), rtol=1e-4, atol=1e-5)
+    assert_allclose(two.X, one.X, atol=2e-3)
+    constant = np.concatenate([task.X, np.full((len(task.X), 1), 7, np.float32)], axis=1)
+    assert not made(zsl.LATEM)._learner(replace(task, X=constant)).X[:, -1].any()
 
 
 def test_only_the_ratio_of_rate_and_margin_matters():

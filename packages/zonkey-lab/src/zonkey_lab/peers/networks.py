@@ -176,19 +176,25 @@ def _select_under(state: Arrays, name: str) -> Iterator[tuple[str, np.ndarray]]:
 class BatchLearner(NetworkLearner):
     """A `NetworkLearner` whose pass is one `step` per batch of samples, which a subclass adds.
 
-    Losses stay on the device until the end of a pass, so that no step waits for the one before.
+    An epoch has at least `min_steps` steps: as many passes as that takes. Losses stay on the device
+    until its end, so that no step waits for the one before.
     """
+
+    min_steps = 1
 
     def __init__(self, torch: Any, device: str, X: np.ndarray, batch_size: int) -> None:
         self.torch, self.device, self.batch_size = torch, device, batch_size
         self.X = self.tensor(X)
 
     def epoch(self, rng: np.random.Generator) -> float:
-        """Make one pass over the training samples; return the mean loss."""
+        """Make at least one pass over the training samples; return the mean loss."""
         total: Any = 0.0
-        for rows in batches(len(self.X), self.batch_size, rng):
-            total = total + len(rows) * self.step(rows, rng)
-        return float(total) / len(self.X)
+        n_passes = n_steps = 0
+        while n_steps < self.min_steps:
+            n_passes += 1
+            for rows in batches(len(self.X), self.batch_size, rng):
+                total, n_steps = total + len(rows) * self.step(rows, rng), n_steps + 1
+        return float(total) / (n_passes * len(self.X))
 
     @abstractmethod
     def step(self, rows: np.ndarray, rng: np.random.Generator) -> Any:
@@ -216,6 +222,11 @@ def network_of(torch: Any, device: str, arrays: Arrays, activations: Sequence[st
 def root_mean_square(M: np.ndarray) -> np.ndarray:
     """Return it as a float32 array of one number, 1 if all are zeros."""
     return np.array([np.sqrt(np.mean(np.square(M, dtype=np.float64))) or 1], np.float32)
+
+
+def scale_to_unit(Z: Any) -> Any:
+    """Return the rows of a tensor, scaled to length 1; zero rows stay zero."""
+    return Z / Z.norm(dim=1, keepdim=True).clamp_min(1e-12)
 
 
 def zero_layers(torch: Any, sizes: Sequence[int], activations: Sequence[str]) -> Any:

@@ -83,10 +83,12 @@ def learn(
     max_iter: int | None = None,
     tol: float = 1e-4,
     guard: bool = True,
+    decay: float = DECAY,
     on_step: OnStep | None = None,
 ) -> Course:
     """Run Algorithm 1 from the initial projection W^(0) = W, by default for 5 steps.
 
+    alpha is multiplied by `decay` after every step.
     `guard` lowers mu in steps whose equation would lose its curvature. Without it mu stays, and
     indefinite equations are counted. `on_step(t, objective, change)` is called after every step.
     """
@@ -108,7 +110,7 @@ def learn(
                     on_step(len(changes), objective[-1], float(changes[-1]))
             if done:
                 break
-            alpha_t = DECAY ** len(changes) * alpha
+            alpha_t = decay ** len(changes) * alpha
             mu_t: Any = problem.safe_mu(eta, xi, alpha_t, mu) if guard else mu
             lost = False if guard else ~problem.is_definite(eta, xi, alpha_t, mu)
             state, change, solved = problem.solve(state, eta, xi, alpha_t, mu_t, active)

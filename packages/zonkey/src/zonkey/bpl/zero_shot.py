@@ -25,7 +25,7 @@ from ..parameters import Constraint, Interval, Options, check_parameters, is_aut
 from ..prototypes import Prototypes
 from ..samples import require_scale
 from ..streaming.reduce import ClassSums, Pass
-from .algorithm1 import Competition, Course, learn, relative_change
+from .algorithm1 import DECAY, Competition, Course, learn, relative_change
 from .assignment import Rule
 from .calibration import calibrate
 from .entropy import EntropyObjective, minimize_entropy
@@ -171,6 +171,8 @@ class ZeroShotClassifier(ProjectionLearner):
     >>> model.predict([hidden.sum(axis=0)])
     array(['zebra'], dtype='<U5')
     """
+
+    _decay: ClassVar[float] = DECAY  # of alpha from step to step
 
     __constraints__: ClassVar[dict[str, Constraint]] = {
         "direction": Options(*_FORWARD),
@@ -486,7 +488,7 @@ class ZeroShotClassifier(ProjectionLearner):
             tie_tol=self.tie_tol,
             rule=cast(Rule, self.competition),
         )
-        options["guard"] = self.guard
+        options |= {"guard": self.guard, "decay": self._decay}
         return learn(competition, W, alpha=self.alpha, mu=self._mu(), **options)
 
     def _synthesize(self, base: BaseClasses, frame: Frame, W: Array) -> Synthesized:

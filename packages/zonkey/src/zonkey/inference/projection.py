@@ -157,7 +157,7 @@ class NearestPrototypeMixin(SemanticMixin):
         if W is not None:
             form: Any = scorer.form
             require_shape("projection_", W, self.n_features_in_, None)
-            fits = (form.centers if form.M is None else form.M.T).shape[1] in W.shape
+            fits = (form.centers if form.M is None else form.M.T).shape[1] in self._list_widths()
             require_that(fits, "The scores must be as wide as the features.")
         require_number("seen_penalty_", self.seen_penalty_)
         self.seen_classes_, self.classes_ = scorer.seen, scorer.labels
@@ -269,6 +269,10 @@ class NearestPrototypeMixin(SemanticMixin):
         """Return the same in `dtype`, in the library and on the device of W."""
         W, Y = self.projection_, self._coordinates(prototypes)
         return namespace(W).astype(place_like(Y, W), dtype, copy=False)
+
+    def _list_widths(self) -> tuple[int, ...]:
+        """Return the numbers of dimensions of the spaces in which samples may be compared."""
+        return self.projection_.shape
 
     def _get_learned(self) -> Array:
         """Return the array in whose library and dtype, and on whose device, scores are."""

@@ -280,14 +280,16 @@ _SUBSETS: Grid = [
 ]
 _SAE: Grid = {
     "direction": ["feature-to-semantic", "semantic-to-feature"],
-    "lam": [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0],
+    "lam": [0.1, 1.0, 10.0],
+    "reduction": [None, 0.3, 3.0],  # of features of unit length
 }
 _ESZSL: Grid = {"gamma": [0.1, 1.0, 10.0], "lam": [0.1, 1.0], "negative": [0.0, -1.0]}
 _DIPL: Grid = {"alpha": [0.1, 0.3, 0.6], "beta": [0.01, 0.1, 1.0, 10.0]}
 _BATCHES: dict[str, list[Any]] = {"batch_size": [32, 128]}
 # Other systems: the class, and what its publication tunes.
 _PEERS: dict[str, tuple[type[Any], Grid]] = {
-    "DAP": (zsl.DAP, {"ridge": [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]}),
+    "DAP": (zsl.DAP, {"ridge": [0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.6, 1.0, 3.0, 10.0, 30.0,
+                                100.0]}),
     "ConSE": (zsl.ConSE, {"n_top": [3, 5, 10, 30], "ridge": [0.1, 0.3, 1.0]}),
     "SSE": (zsl.SSE, {"gamma": [0.1, 0.3, 1.0, 3.0], "lam": [1e-4, 1e-3, 1e-2]}),
     "DeViSE": (zsl.DeViSE, {"learning_rate": [0.025, 0.05, 0.1, 0.2, 0.4, 0.8], **_BATCHES}),
@@ -310,8 +312,8 @@ _PEERS: dict[str, tuple[type[Any], Grid]] = {
                         "n_hidden": [512, 2048]}),
     "GAN+ALE": (zsl.FCLSWGAN, {"cls_weight": [0.01, 0.1, 1.0], "learning_rate": [2e-4, 5e-4],
                                "n_synthetic": [50, 150]}),
-    "CADA-VAE": (zsl.CADAVAE, {"beta": [0.25, 1.0], "delta": [2.0, 8.13],
-                               "max_iter": [20, 60, 200]}),
+    "CADA-VAE": (zsl.CADAVAE, {"beta": [0.025, 0.25], "delta": [0.8, 2.5, 8.13],
+                               "max_iter": [10, 20]}),
     "TF-VAEGAN": (zsl.TFVAEGAN, {"gan_weight": [1.0, 10.0], "cycle_weight": [0.01, 0.1, 0.3],
                                  "learning_rate": [2e-4, 5e-4]}),
 }  # fmt: skip

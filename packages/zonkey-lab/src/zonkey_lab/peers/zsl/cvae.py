@@ -28,7 +28,7 @@ class _CVAELearner(GenerativeLearner):
     kept: ClassVar[Kept] = {"decoder": ("relu", "linear")}
 
     def __init__(self, torch: Any, device: str, task: PeerTask, peer: CVAE) -> None:
-        super().__init__(torch, device, task, peer.schedule.batch_size)
+        super().__init__(torch, device, task, peer)
         d, k, n_hidden = self.X.shape[1], self.Y.shape[1], peer.n_hidden
         self.n_noise = peer.n_latent
         with seed_networks(torch, task.seed):
@@ -113,8 +113,8 @@ class CVAE(GenerativePeer):
     >>> from zonkey_lab.peers.zsl import CVAE
     >>> from zonkey.testing import linear_problem
     >>> problem = linear_problem()
-    >>> training = Training(max_iter=20, n_iter_no_change=None, batch_size=36, learning_rate=0.03)
-    >>> model = CVAE(n_latent=2, n_hidden=32, training=training)
+    >>> training = Training(max_iter=2, n_iter_no_change=None, batch_size=36, learning_rate=0.02)
+    >>> model = CVAE(n_latent=2, n_hidden=32, min_steps=20, training=training)
     >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
     """
@@ -124,4 +124,4 @@ class CVAE(GenerativePeer):
 
     _kind = _CVAELearner
 
-    _own = Training(max_iter=50, n_iter_no_change=5, batch_size=256, learning_rate=1e-3)
+    _own = Training(max_iter=20, n_iter_no_change=3, batch_size=256, learning_rate=1e-3)

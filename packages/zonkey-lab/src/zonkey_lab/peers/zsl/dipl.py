@@ -20,15 +20,16 @@ class DIPL(ZeroShotClassifier):
 
         (1 - alpha) sum_i e(x_i, y_i) + alpha sum_u min_j e(x_u, y_j) + 2 beta ||W||^2
 
-    over labeled samples i and unlabeled ones u, for which j runs over the unseen classes. Every
-    step gives each unlabeled sample to its best class, or to tied ones in equal shares, and solves
-    a Sylvester equation. `fit` has no unlabeled samples and returns the start, alpha = 0. The class
-    with the nearest W y is predicted.
+    over labeled samples i and unlabeled ones u, for which j runs over the unseen classes. With
+    weights 1, gamma and lambda of the three terms, alpha = gamma / (1 + gamma) and 2 beta = lambda
+    / (1 + gamma). Every step gives each unlabeled sample to its best class, or to equally good ones
+    in equal shares, and solves a Sylvester equation; the objective never rises. `fit` has no
+    unlabeled samples and returns the start, alpha = 0. The class with the nearest W y is predicted.
 
     It is `ZeroShotClassifier` with ``competition=None`` and unlabeled samples in place of
-    synthesized ones. Differences from the reference: (1 - alpha) and alpha take the place of 1 and
-    gamma, alpha shrinks from step to step as in the successor, and the superclasses that the
-    reference forms of seen and unseen prototypes are omitted.
+    synthesized ones, except that alpha stays the same in all steps, and that only equal losses are
+    ties, not those within 0.1 %. Difference from the reference: the superclasses that it forms of
+    seen and unseen prototypes are omitted.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ class DIPL(ZeroShotClassifier):
     seen_penalty : float, default=0.0
         Value subtracted from the scores of seen classes.
     max_iter : int, default=None
-        Largest number of steps. None: 5, as in the successor.
+        Largest number of steps. None: 5, the default of `ZeroShotClassifier`.
     random_state : int, RandomState or None, default=None
         Not used; nothing is drawn.
     verbose : int, default=0
@@ -105,8 +106,9 @@ class DIPL(ZeroShotClassifier):
     scaling = None
     guard = True
     step_size = 1.0
-    tie_tol = 1e-3
+    tie_tol = 0.0
     tol = 1e-4
+    _decay = 1.0
 
     def __init__(
         self,

@@ -46,23 +46,33 @@ class GenerativeLearner(BatchLearner, ZeroShotLearner):
 
     A subclass sets `networks`, `optimizers` and `n_noise` in `__init__`, and adds `step` and
     `synthesize`. Features are shifted by their minima, so that a ReLU can synthesize features of
-    either sign. They are scaled to mean square 1, all alike, and so are prototypes: the size of
-    the noise, and of inputs that networks learn from quickly.
+    either sign. They are scaled to mean square 1, all alike, or, with `to_unit_range`, to [0, 1]
+    each. Prototypes are scaled to mean square 1: the size of the noise, and of inputs that networks
+    learn from quickly.
     """
+
+    to_unit_range: ClassVar[bool] = False
 
     kept: ClassVar[Kept]
     n_noise: int
 
-    def __init__(self, torch: Any, device: str, task: PeerTask, batch_size: int) -> None:
-        low = task.X.min(axis=0)
+    def __init__(self, torch: Any, device: str, task: PeerTask, peer: GenerativePeer) -> None:
+        low, high = task.X.min(axis=0), task.X.max(axis=0)
+        ranges = np.where(high > low, high - low, np.float32(1))
         self.scales = {
             "low": low,
-            "size": root_mean_square(task.X - low),
-            "of_prototypes": root_mean_square(task.Y),
+            "size": ranges if self.to_unit_range else root_mean_square(task.X - low),
+            "of_prototypes": self.measure_prototypes(task.Y),
         }
-        super().__init__(torch, device, scale_features(task.X, self.scales), batch_size)
+        X, self.min_steps = scale_features(task.X, self.scales), peer.min_steps
+        super().__init__(torch, device, X, peer.schedule.batch_size)
         self.Y = self.tensor(task.Y / self.scales["of_prototypes"])
         self.codes, self.seed = self.positions(task.codes), task.seed
+
+    @staticmethod
+    def measure_prototypes(Y: np.ndarray) -> np.ndarray:
+        """Return the number that prototypes are divided by, as an array."""
+        return root_mean_square(Y)
 
     def within_variance(self) -> float:
         """Return the mean variance of a feature within classes, 1 if there is none."""
@@ -86,19 +96,20 @@ class GenerativeLearner(BatchLearner, ZeroShotLearner):
         del torch, networks, noise
         return X
 
-    def scores(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """Return how near the mean of a few synthesized samples of each class is.
+    def classify(self, Z: Any, codes: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return weights and biases of the classifier that the peer uses."""
+        return softmax_regression(self.torch, Z, codes, len(Y))
 
-        A classifier would take longer than the epoch that it judges.
-        """
+    def scores(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """Return the scores of the classifier, learned from a few synthesized samples per class."""
         torch, networks = self.torch, self.networks
         noise = self.noise(np.random.default_rng(self.seed), len(Y) * _FEW, self.n_noise)
         with torch.no_grad():
             repeated = self.tensor(np.repeat(Y / self.scales["of_prototypes"], _FEW, axis=0))
             Z = self.synthesize(torch, networks, repeated, noise)
-            means = Z.reshape(len(Y), _FEW, -1).mean(dim=1)
             found = self.encode(torch, networks, self.tensor(scale_features(X, self.scales)))
-            return to_array(2 * found @ means.T - (means * means).sum(dim=1))
+        W, b = self.classify(Z, np.repeat(np.arange(len(Y)), _FEW), Y)
+        return to_array(found) @ W.T + b
 
     def export(self) -> dict[str, Any]:
         """Return the fitted attributes by name."""
@@ -119,6 +130,10 @@ class GenerativePeer(NetworkPeer):
 
     Parameters
     ----------
+    min_steps : int, default=100
+        Least number of steps per epoch: few samples are passed several times, so that they are
+        trained on as long as those of the publications. An epoch of CUB, the smallest set of most
+        of them, has 111 batches of 64.
     random_state : int, RandomState or None, default=None
         Seed of initial weights, batches, noise and held-out classes.
     """
@@ -130,6 +145,7 @@ class GenerativePeer(NetworkPeer):
     _compares_distances = False
 
     n_synthetic: int = parameter(default=300, within=Count())
+    min_steps: int = parameter(default=100, within=Count())
     _samples: Arrays = attribute()
     _synthesis: dict[str, Any] = attribute()
 

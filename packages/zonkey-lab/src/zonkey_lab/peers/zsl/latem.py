@@ -28,16 +28,20 @@ class LATEM(BilinearPeer):
 
     In a step, y_j changes only the matrix that gives F(x, y_j), and y_c the one that gives
     F(x, y_c). The class with the largest F is predicted; `decision_function` returns these values.
-    Scores grow with the length of a prototype, so features and prototypes should have unit length.
-    They should also be centered: otherwise their common part makes one matrix win nearly always,
-    and the model is nearly that of DeViSE.
+    Scores grow with the length of a prototype, so prototypes should have unit length.
 
-    Differences. All classes are compared in every step; the publication draws one, and its
-    expected step is this one up to a factor. The matrices start at random in the span of the seen
-    prototypes and stay there; in the publication they keep their random part outside of it, which
-    says nothing about classes. The fitted matrices are means over the training, in which later
-    steps have more weight: they depend less on the last batches. K is a parameter; the publication
-    also removes matrices that rarely win.
+    As in the authors' code, each feature is centered and divided by its standard deviation among
+    the training samples. With a common part of all samples one matrix would win nearly always, and
+    the model would nearly be that of DeViSE.
+
+    Differences. The authors' code also divides all features by the largest value; steps are
+    relative to the size of the features here, so that it would change nothing. All classes are
+    compared in every step; the publication draws one, and its expected step is this one up to a
+    factor. The matrices start at random in the span of the seen prototypes and stay there; in the
+    publication they keep their random part outside of it, which says nothing about classes. The
+    fitted matrices are means over the training, in which later steps have more weight: they depend
+    less on the last batches. K is a parameter; the publication also removes matrices that rarely
+    win.
 
     Parameters
     ----------
@@ -54,7 +58,9 @@ class LATEM(BilinearPeer):
     Attributes
     ----------
     projections_ : ndarray of shape (n_matrices, n_features, n_dimensions)
-        Matrices W_i.
+        Matrices W_i, divided by the standard deviations, so that they apply to centered samples.
+    center_ : ndarray of shape (n_features,)
+        Mean of the training samples.
 
     See Also
     --------
@@ -80,8 +86,19 @@ class LATEM(BilinearPeer):
     embed = refuse_method("A sample has K points W_i'x in the semantic space, one per matrix.")
 
     projections_: np.ndarray = attribute()
+    center_: np.ndarray = attribute()
 
     _own = Training(max_iter=10, n_iter_no_change=5, batch_size=32, learning_rate=2.0)
+
+    @classmethod
+    def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
+        """Older files are of models that did not center."""
+        parts = super().__zonkey_upgrade__(parts)
+        state = parts["state"]
+        if not state or "center_" in state:
+            return parts
+        W = state["projections_"]
+        return {**parts, "state": {**state, "center_": np.zeros(W.shape[1], W.dtype)}}
 
     def _learner(self, task: PeerTask) -> RankingLearner:
         return _LatentLearner(task, self)
@@ -90,20 +107,38 @@ class LATEM(BilinearPeer):
         return self.projections_
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
-        """Return the scores of z = W_i'x, for any i."""
+        """Return the scores of z = W_i'x, for any i, without the part of the center."""
         Y = known.matrix.astype(dtype)
         return LinearScores(Y / 2, np.zeros(len(Y), dtype))
 
     def _score_blocks(self, form: Any, X: Array) -> Iterator[Array]:
-        matrices = self.projections_.astype(X.dtype, copy=False)
-        for blocks in zip(*(replace(form, M=W).blocks(X) for W in matrices), strict=True):
+        matrices, center = (
+            part.astype(X.dtype, copy=False) for part in (self.projections_, self.center_)
+        )
+        forms = [
+            replace(form, M=W, constants=form.constants + 2 * form.centers @ (center @ W))
+            for W in matrices
+        ]
+        for blocks in zip(*(each.blocks(X) for each in forms), strict=True):
             yield np.maximum.reduce(blocks)
 
 
 class _LatentLearner(RankingLearner):
-    """Several matrices, which start at random; from zero, all would stay the same."""
+    """Several matrices for standardized samples.
+
+    They start at random; from zero, all would stay the same.
+    """
 
     peer: LATEM
+
+    def __init__(self, task: PeerTask, peer: LATEM) -> None:
+        self.center = task.X.mean(axis=0, dtype=np.float64).astype(np.float32)
+        spread = task.X.std(axis=0, dtype=np.float64).astype(np.float32)
+        self.spread = np.where(spread > 0, spread, np.float32(1))
+        super().__init__(replace(task, X=self._standardize(task.X)), peer)
+
+    def _standardize(self, X: np.ndarray) -> np.ndarray:
+        return (X - self.center) / self.spread
 
     def _start(self, rng: np.random.Generator) -> np.ndarray:
         d, r = self.X.shape[1], self.R.shape[1]
@@ -111,6 +146,10 @@ class _LatentLearner(RankingLearner):
         # As printed, the deviation is 1 / sqrt(d), for features and prototypes of unit length.
         return W / np.sqrt(d * self.size, dtype=np.float32)
 
+    def scores(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """Return F(x, y)."""
+        return super().scores(self._standardize(X), Y)
+
     def export(self) -> dict[str, Any]:
-        """Return the matrices (K x d x k)."""
-        return {"projections_": self.matrices()}
+        """Return the matrices (K x d x k) for centered samples, and the center."""
+        return {"projections_": self.matrices() / self.spread[:, None], "center_": self.center}

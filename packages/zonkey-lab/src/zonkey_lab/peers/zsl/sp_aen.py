@@ -12,7 +12,14 @@ from zonkey.parameters import Count, Interval
 from zonkey.prototypes import Prototypes
 
 from ..base import load_torch, parameter, unit_rows
-from ..networks import BatchLearner, apply_layers, arrays_of, layers, seed_networks
+from ..networks import (
+    BatchLearner,
+    apply_layers,
+    arrays_of,
+    layers,
+    scale_to_unit,
+    seed_networks,
+)
 from ..training import Training
 from .base import EmbeddingPeer, NetworkPeer, PeerTask, ZeroShotLearner
 
@@ -35,15 +42,26 @@ class SPAEN(EmbeddingPeer, NetworkPeer):
     E(x)'s is predicted; `decision_function` returns it. E(x), F(x) and the prototypes s are scaled
     to unit length, so that these are cosines, and a penalty has the same effect on every sample.
 
-    Differences from the publication:
+    Differences from the publication and the authors' code:
 
     - It starts from images, and reconstructs pixels by a deconvolutional network with perceptual
-      loss. Here samples are features, and features are reconstructed.
+      loss, and F has features of another network than E. Here samples are features, both have the
+      same, and features are reconstructed.
     - F has a ranking loss, too. Without it, nothing ties the coordinates of F(x) to those of the
       prototypes, so that E gains little from resembling F.
-    - F, G and E are trained together, not F and G first.
-    - D has a logistic loss; the authors' code has a Wasserstein critic with gradient penalty.
-    - No dropout; the number of epochs is chosen on held-out classes.
+    - F, G and E are trained together. The code trains F and G first, for 200,000 steps, then E and
+      D as long, with a tenth of the learning rate in the second half.
+    - D has the logistic loss of the publication, and as many steps as E. The code has a Wasserstein
+      critic with gradient penalty, whose values pass through a sigmoid, and five steps of it.
+    - The ranking loss sums over all classes, as printed; the code draws one of those that violate
+      the margin. Its weight is 1; the code has 1000 beside 50 for the adversary.
+    - E(x) and F(x) are scaled to unit length, and so are neither samples nor, where they enter G,
+      other codes. The code compares E(x)'s without it, scales samples to unit length, and draws the
+      length of F(x) to 1 by a penalty of weight 2.
+    - The output layers are linear, with leaky ReLU in the code. D has `n_hidden` hidden units, in
+      the code as many as there are semantic dimensions.
+    - No dropout (one half in the code), no penalty of weights (5e-6) and no limit of gradients
+      (10); the number of epochs is chosen on held-out classes.
 
     Parameters
     ----------
@@ -132,10 +150,10 @@ class _SPAENLearner(BatchLearner, ZeroShotLearner):
         E, F, G, D = (self.networks[name] for name in "EFGD")
         places, others = self.positions(rows), rng.integers(len(self.X), size=len(rows))
         X, codes = self.X[places], self.codes[places]
-        embedded, coded = _scale_to_unit(E(X)), _scale_to_unit(F(X))
+        embedded, coded = scale_to_unit(E(X)), scale_to_unit(F(X))
         softplus = self.torch.nn.functional.softplus
         with self.torch.no_grad():
-            real = _scale_to_unit(F(self.X[self.positions(others)]))
+            real = scale_to_unit(F(self.X[self.positions(others)]))
         self.descend("D", softplus(-D(real)).mean() + softplus(D(embedded.detach())).mean())
         errors = (X - G(coded)).square().sum(dim=1)
         loss = self._ranking(embedded, codes) + self._ranking(coded, codes)
@@ -154,7 +172,3 @@ class _SPAENLearner(BatchLearner, ZeroShotLearner):
 
     def export(self) -> dict[str, Any]:
         return {"weights_": arrays_of(self.networks["E"])}
-
-
-def _scale_to_unit(Z: Any) -> Any:
-    return Z / Z.norm(dim=1, keepdim=True).clamp_min(1e-12)
