@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -95,9 +95,21 @@ class EpisodeLearner(NetworkLearner):
 
     def loss(self, support: Any, query: Any, rng: np.random.Generator) -> Any:  # noqa: ARG002
         """Return the mean loss of episodes: by default the cross-entropy of their queries."""
-        found = self.logits(support, query)
-        targets = self.targets(query).expand(len(found), -1)
-        return self.torch.nn.functional.cross_entropy(found.flatten(0, 1), targets.flatten())
+        return self.cross_entropy(self.logits(support, query), self.targets(query))
+
+    def cross_entropy(self, found: Any, targets: Any) -> Any:
+        """Return the mean cross-entropy of queries, with targets of all episodes or of each."""
+        targets = targets.expand(found.shape[:2]).flatten()
+        return self.torch.nn.functional.cross_entropy(found.flatten(0, 1), targets)
+
+    def draw_outputs(self, support: Any, rng: np.random.Generator) -> Any:
+        """Draw an output for each class of episodes (e x n_way), of systems that have outputs."""
+        keys = rng.random((len(support), self.peer.episode_sizes.n_way))
+        return self.positions(np.argsort(keys, axis=1)[:, : support.shape[1]])
+
+    def first_outputs(self, support: Any) -> Any:
+        """Return the first outputs for the classes of episodes (e x n_way), in order."""
+        return self.torch.arange(support.shape[1], device=self.device).expand(len(support), -1)
 
     def targets(self, query: Any) -> Any:
         """Return the position of the class of each query of an episode."""
@@ -180,6 +192,7 @@ class MetaPeer(TrainedMixin, FewShotPeer):
 
     uses_torch = True
     _least_iter = 0  # the initial state may be the best one
+    _has_outputs: ClassVar[bool] = False  # one per class of an episode, with weights of its own
 
     n_way: int | None = parameter(default=None, within=Count(2, (None,)))
     n_shot: int | None = parameter(default=None, within=Count(1, (None,)))
@@ -212,8 +225,14 @@ class MetaPeer(TrainedMixin, FewShotPeer):
 
     def _choose_sizes(self, support: Support, own: bool) -> EpisodeSizes:
         # One class is a support set, but no episode.
-        usual = min(max(2, support.n_classes), _MOST_WAYS)
+        usual = max(2, support.n_classes)
+        usual = usual if self._has_outputs else min(usual, _MOST_WAYS)
         n_way = usual if self.n_way is None else int(self.n_way)
+        if self._has_outputs and support.n_classes > n_way:
+            raise ValueError(
+                f"The support set must have at most the {n_way} classes of an episode; got "
+                f"{support.n_classes}. Pass n_way={support.n_classes}, or None."
+            )
         n_shot = int(support.counts.min()) if self.n_shot is None else int(self.n_shot)
         if own and self.n_shot is None:  # half of the samples are needed as queries
             n_shot = max(1, n_shot // 2)
