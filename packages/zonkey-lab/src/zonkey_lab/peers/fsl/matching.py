@@ -40,8 +40,9 @@ class MatchingNetwork(MetaPeer):
 
     - A linear map of fixed features takes the place of a convolutional network, for shots and
       samples alike. Features are centered by the mean of the base samples and have unit length.
-    - The weights begin at W = I and LSTMs that return 0, so that an untrained model compares by
-      cosines of features.
+    - The weights begin at W = I and LSTMs that return 0. So an untrained model (`max_iter` = 0, or
+      `n_iter_` = 0) lets shots vote by a softmax of 10 times the cosines of centered features. With
+      one shot it predicts as `SimpleShot`.
     - Cosines are multiplied by a learned t, which begins at 10. With t = 1, as printed, weights of
       the nearest and the farthest shot differ by a factor of 7.4 at most.
     - Shots are read class by class; the publication does not say in which order.

@@ -160,7 +160,8 @@ class MetaPeer(TrainedMixin, FewShotPeer):
     """A system that is trained on episodes of base classes; it adds `_learner` and `_adapt`.
 
     With validation classes (`BaseSamples.validation`) the state that is best on them is kept, which
-    may be that before training: some systems begin at nearest class means.
+    may be that before training (`n_iter_` = 0). The documentation of each system says what it is
+    then; most begin at nearest class means.
     Without, the number of epochs is chosen on a fifth of the base classes, and the model is
     trained again on all. Without base classes, episodes are drawn from the support set.
 

@@ -29,7 +29,8 @@ class PrototypicalNetwork(MetaPeer):
 
     - A linear map of fixed features takes the place of a convolutional network. Features are
       centered by the mean of the base samples and have unit length.
-    - W begins at a multiple of the identity, so that an untrained model is `SimpleShot`. The
+    - W begins at a multiple of the identity, so that an untrained model (`max_iter` = 0, or
+      `n_iter_` = 0) predicts as `SimpleShot`: nearest mean of centered features of unit length. The
       multiple takes the role of a temperature: squared distances of unit vectors, which are at
       most 4, would hardly change p.
     - Adam keeps its step size, because training stops early on validation classes. The publication

@@ -37,7 +37,8 @@ class RelationNetwork(MetaPeer):
     - Several shots of a class are averaged instead of summed, so that the network sees vectors of
       the same length for any number of shots.
     - The weights begin where r_j(x) falls with ||x - c_j||: hidden units are the two signs of
-      orthogonal random projections of x - c_j, whose absolute values are added. From random
+      orthogonal random projections of x - c_j, whose absolute values are added. So an untrained
+      model (`max_iter` = 0, or `n_iter_` = 0) is close to `SimpleShot`. From random
       weights, training yields a comparison that fails for novel classes, because the features of
       base classes are separated almost perfectly.
     - Adam keeps its step size, because training stops early on validation classes.

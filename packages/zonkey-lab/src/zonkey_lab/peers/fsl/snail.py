@@ -49,8 +49,9 @@ class SNAIL(MetaPeer):
       classes), keys one more. The publication has 32 to 512, and 128 filters.
     - The first map begins at the principal axes of the base samples. The first attention begins at
       a softmax of scaled cosines that reads labels, and only it is read by the last layer. So an
-      untrained model is a nearest-neighbor rule; from random weights, training would have to find
-      it with few base classes.
+      untrained model (`max_iter` = 0, or `n_iter_` = 0) is a soft nearest-neighbor rule: each shot
+      votes for its label with a weight that grows with the cosine. From random weights, training
+      would have to find it with few base classes.
     - r begins at 1. The publication prints 2, with which half of the positions are out of reach.
     - The sequence of a support set is sorted by class and value, because predictions must not
       depend on the order of samples. Episodes are in random order, as in the publication.
