@@ -70,13 +70,26 @@ class EpisodeLearner(NetworkLearner):
 
     def __init__(self, torch: Any, device: str, base: BaseSamples, peer: MetaPeer) -> None:
         self.torch, self.device, self.peer = torch, device, peer
-        self.center = base.mean
+        self.center, self.n_inputs = base.mean, self.count_inputs(base)
         self.X, self.counts = self.samples(base), base.counts
         self.sizes = peer.episode_sizes.within(base)
 
     def samples(self, base: BaseSamples) -> Any:
         """Return the samples as the networks see them."""
         return self.tensor(center_rows(base.X.astype(np.float32), self.center))
+
+    def count_inputs(self, base: BaseSamples) -> int:
+        """Return the number d of features that `logits` takes."""
+        return base.n_features
+
+    def encode(
+        self,
+        support: Any,
+        query: Any,
+        rng: np.random.Generator | None = None,  # noqa: ARG002
+    ) -> tuple[Any, Any]:
+        """Return samples of episodes as `logits` takes them; with `rng`, to learn from them."""
+        return support, query
 
     @abstractmethod
     def logits(self, support: Any, query: Any) -> Any:
@@ -124,7 +137,8 @@ class EpisodeLearner(NetworkLearner):
         total: Any = 0.0
         for rows in batches(n, self.peer.schedule.batch_size, rng):
             of = self.positions(rows)
-            total = total + len(rows) * self.step(self.X[support[of]], self.X[query[of]], rng)
+            episodes = self.encode(self.X[support[of]], self.X[query[of]], rng)
+            total = total + len(rows) * self.step(*episodes, rng)
         return float(total) / n
 
     def optimize_all(self, **options: Any) -> Any:
@@ -148,7 +162,7 @@ class EpisodeLearner(NetworkLearner):
             for start in range(0, _JUDGES, self.peer.schedule.batch_size):
                 some = slice(start, start + self.peer.schedule.batch_size)
                 with self.torch.no_grad():
-                    scores = self.logits(X[support[some]], X[query[some]])
+                    scores = self.logits(*self.encode(X[support[some]], X[query[some]]))
                 is_right = scores.argmax(dim=2) == self.targets(query[some])
                 n_right += int(is_right.sum())
             return n_right / query.numel()
@@ -244,12 +258,16 @@ class MetaPeer(TrainedMixin, FewShotPeer):
         with fast_products(*load_torch(self)):
             learner, n_epochs, history, scores = self._train_on(base)
         return {
-            "weights_": learner.export(),
+            **self._keep(learner),
             "_center": base.mean,
             "n_iter_": n_epochs,
             "loss_curve_": history.losses,
             "validation_scores_": scores,
         }
+
+    def _keep(self, learner: EpisodeLearner) -> dict[str, Any]:
+        """Return the fitted attributes that hold what the networks have learned."""
+        return {"weights_": learner.export()}
 
     def _train_on(self, base: BaseSamples) -> tuple[EpisodeLearner, int, History, list[float]]:
         n_epochs, scores, held = int(self.schedule.max_iter), [], None
