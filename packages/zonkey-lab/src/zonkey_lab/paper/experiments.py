@@ -46,6 +46,11 @@ MANY_CLASS_PEERS = (
     "distribution calibration", "GDA", "LP++", "Tip-Adapter",
 )  # fmt: skip
 SHOT_PEERS = (*MANY_CLASS_PEERS, "MAML", "MAML, first order", "Meta-Learn LSTM", "SNAIL")
+# Few-shot systems that are trained on pictures, the baseline first.
+END_TO_END = (
+    "nearest mean, end to end", "Prototypical Net, end to end", "Matching Net, end to end",
+    "Relation Net, end to end", "MAML, end to end",
+)  # fmt: skip
 TRANSDUCTIVE_SHOTS = ("PT-MAP", "LaplacianShot", "TIM", "alpha-TIM", "BD-CSPN")
 # The paper synthesizes from base samples (SFSP2) with all novel classes at once only.
 AT_ONCE = (*dict.fromkeys((*SYNTHESES, *SHOT_MODELS)), *MANY_CLASS_PEERS)
@@ -149,6 +154,10 @@ _LIST = (
     Experiment(
         "mini-imagenet", "5-way trials", "Table metafsl", "metafsl", "trials",
         (*SHOT_MODELS, *SHOT_PEERS), ("accuracies",),
+    ),
+    Experiment(
+        "end-to-end", "Networks trained end to end on pictures", "", "", "trials", END_TO_END,
+        ("accuracies",),
     ),
     Experiment("sensitivity", "Sensitivity to parameters", "", "", "sensitivity", ("BPL",), ()),
     Experiment(

@@ -47,7 +47,7 @@ class EndToEnd(MetaPeer):
     n_channels: int = parameter(default=64, within=Count())
 
     _kind: ClassVar[type[PictureLearner]]
-    _own = Training(max_iter=200, n_iter_no_change=20, batch_size=4, learning_rate=1e-3)
+    _own = Training(max_iter=120, n_iter_no_change=15, batch_size=4, learning_rate=1e-3)
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return self._kind(*load_torch(self), base, self)
@@ -161,7 +161,7 @@ class MAMLEndToEnd(EndToEnd):
 
     _kind = AdaptedLearner
     _has_outputs = True
-    _own = Training(max_iter=100, n_iter_no_change=20, batch_size=4, learning_rate=1e-3)
+    _own = Training(max_iter=80, n_iter_no_change=15, batch_size=4, learning_rate=1e-3)
 
 
 class ClassifierEndToEnd(EndToEnd):
@@ -171,4 +171,4 @@ class ClassifierEndToEnd(EndToEnd):
     """
 
     _kind = EncodedClassifier
-    _own = Training(max_iter=200, n_iter_no_change=20, batch_size=128, learning_rate=1e-3)
+    _own = Training(max_iter=120, n_iter_no_change=15, batch_size=128, learning_rate=1e-3)

@@ -25,6 +25,7 @@ from zonkey.prototypes import Prototypes
 from ...peers import fsl, zsl
 from ..experiments import is_zero_shot
 from ..records import Key
+from . import end_to_end
 
 Preset = Literal["paper", "recommended", "raw"]  # raw: the model scales features itself
 Base = Literal["moments", "samples"]  # of base classes
@@ -418,6 +419,14 @@ _SHOT_PEERS: dict[str, tuple[type[Any], dict[str, Any], Grid]] = {
     "BD-CSPN": (fsl.BDCSPN, {}, {"temperature": [0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0,
                                                  10.0, 30.0]}),
 }  # fmt: skip
+# Systems that are trained on pictures. Learning rates are published, or usual.
+_END_TO_END: dict[str, tuple[type[Any], Grid]] = {
+    "nearest mean, end to end": (end_to_end.ClassifierEndToEnd, {}),
+    "Prototypical Net, end to end": (end_to_end.PrototypicalEndToEnd, {}),
+    "Matching Net, end to end": (end_to_end.MatchingEndToEnd, {}),
+    "Relation Net, end to end": (end_to_end.RelationEndToEnd, {}),
+    "MAML, end to end": (end_to_end.MAMLEndToEnd, {}),
+}
 FEW_SHOT: dict[str, FewShotModel | AnyShotModel] = {
     "BPL (SFSP1)": _shots(),
     "BPL (SFSP1), as printed": _shots(guard=False),
@@ -435,6 +444,7 @@ FEW_SHOT: dict[str, FewShotModel | AnyShotModel] = {
         name: FewShotModel(fixed, grid, "raw", kind)
         for name, (kind, fixed, grid) in _SHOT_PEERS.items()
     },
+    **{name: FewShotModel({}, grid, "raw", kind) for name, (kind, grid) in _END_TO_END.items()},
     "prototype alone": AnyShotModel({"n_shots": 1, "worth": _NO_SHOTS}),
     "recommended": AnyShotModel({"n_shots": 1}),
 }

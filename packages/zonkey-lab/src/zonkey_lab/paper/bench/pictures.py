@@ -24,7 +24,8 @@ N_BLOCKS = 4
 _SHIFT = 5  # pixels that pictures are moved by at most, in training
 _EPSILON = 1e-5  # of batch normalization
 _AFTER = ("scale", "shift")  # of normalized channels
-_N_JUDGING = 8  # units before the score of the comparison, as published
+_JUDGED_AT_ONCE = 8  # episodes
+_N_COMPARING = 8  # units before the score of the comparison, as published
 
 
 class PictureLearner(EpisodeLearner):
@@ -128,7 +129,7 @@ class EncodedRelation(EncodedLearner, RelationLearner):
         """Return two blocks over the maps of both, and two layers."""
         nn, side = self.torch.nn, self.side // 2 ** (self.n_pools + 2)
         blocks = self.make_blocks(2 * self.n_channels, [True, True])
-        last = nn.Linear(self.n_channels * side**2, _N_JUDGING), nn.ReLU(), nn.Linear(_N_JUDGING, 1)
+        last = nn.Linear(self.n_channels * side**2, _N_COMPARING), nn.ReLU(), nn.Linear(_N_COMPARING, 1)
         return nn.Sequential(*blocks, nn.Flatten(), *last)
 
     def logits(self, support: Any, query: Any) -> Any:
@@ -152,6 +153,11 @@ class EncodedClassifier(EncodedPrototypical):
             last = torch.nn.Linear(self.n_inputs, len(base.classes))
         self.networks["classifier"], self.codes = last.to(device), self.positions(base.codes)
         self.optimizers = {"all": self.optimize_all()}
+
+    @property
+    def judged_at_once(self) -> int:
+        """Number of episodes that are scored together; batches of training have many pictures."""
+        return _JUDGED_AT_ONCE
 
     def epoch(self, rng: np.random.Generator) -> float:
         """Classify all base samples; return the mean loss."""

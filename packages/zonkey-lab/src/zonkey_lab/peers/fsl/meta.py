@@ -151,6 +151,11 @@ class EpisodeLearner(NetworkLearner):
         (name,) = self.optimizers
         return self.descend(name, self.loss(support, query, rng))
 
+    @property
+    def judged_at_once(self) -> int:
+        """Number of episodes of held-out classes that are scored together."""
+        return self.peer.schedule.batch_size
+
     def accuracy(self, held: BaseSamples, seed: int) -> Any:
         """Return a function that gives the accuracy in fixed episodes of held-out classes."""
         X, sizes = self.samples(held), self.peer.episode_sizes.within(held)
@@ -159,8 +164,9 @@ class EpisodeLearner(NetworkLearner):
 
         def found() -> float:
             n_right = 0
-            for start in range(0, _JUDGES, self.peer.schedule.batch_size):
-                some = slice(start, start + self.peer.schedule.batch_size)
+            size = self.judged_at_once
+            for start in range(0, _JUDGES, size):
+                some = slice(start, start + size)
                 with self.torch.no_grad():
                     scores = self.logits(*self.encode(X[support[some]], X[query[some]]))
                 is_right = scores.argmax(dim=2) == self.targets(query[some])
