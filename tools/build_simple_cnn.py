@@ -31,11 +31,9 @@ def pictures(cache: Path) -> np.ndarray:
     """Return all pictures (n x SIDE x SIDE x 3, uint8), drawn once and kept in the cache."""
     file = cache / "pictures.npz"
     if not file.exists():
-        from emoji_sources import STYLES, choose, picture, unpack
+        from emoji_sources import draw_all
 
-        classes = choose(unpack(cache))
-        drawn = [picture(emoji.pictures[style], SIDE) for emoji in classes for style in STYLES]
-        np.savez_compressed(file, pictures=np.stack([np.asarray(each) for each in drawn]))
+        np.savez_compressed(file, pictures=draw_all(cache, SIDE)[0])
     return np.load(file)["pictures"]
 
 

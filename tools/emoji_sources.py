@@ -12,6 +12,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
 # Package and version -> SHA-512 of its archive (base64).
@@ -149,6 +150,13 @@ def _code(character: str) -> str:
 
 def _json(path: Path) -> dict:
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def draw_all(cache: Path, side: int) -> tuple[np.ndarray, list[Emoji]]:
+    """Return all pictures (n x side x side x 3, uint8), style by style of each class; classes."""
+    classes = choose(unpack(cache))
+    drawn = [picture(emoji.pictures[style], side) for emoji in classes for style in STYLES]
+    return np.stack([np.asarray(each) for each in drawn]), classes
 
 
 def picture(path: Path, side: int = SIDE) -> Image.Image:

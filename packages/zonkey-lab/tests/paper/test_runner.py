@@ -53,6 +53,7 @@ def shrink(patch):
     for name, spec in FEW_SHOT.items():
         if getattr(spec, "uses_torch", False):
             small = {"max_iter": 1, "n_hidden": 8, "n_episodes": 4, "full_context": False}
+            small |= {"n_steps": 2, "n_batches": 2}
             kind = spec.classifier
             fixed = {key: value for key, value in small.items() if parameter_name(kind, key)}
             patch.setitem(FEW_SHOT, name, replace(spec, fixed={**spec.fixed, **fixed}, grid={}))

@@ -12,6 +12,7 @@ from refusals import refused
 from sklearn.base import clone
 from trained import made, nest
 
+from zonkey.persistence.forms import make_object, take_parts
 from zonkey_lab import protocols
 from zonkey_lab.peers.fsl import (
     MAML,
@@ -71,7 +72,8 @@ def loss_of_head(head, X, codes):
     total = 0.0
     for x, code in zip(X, codes, strict=True):
         z = x + relu(x @ head["W0"] + head["b0"]) @ head["W1"]
-        total += cross_entropy([z @ column for column in head["W"].T], code)
+        pairs = zip(head["W"].T, head["b"], strict=True)
+        total += cross_entropy([z @ column + bias for column, bias in pairs], code)
     return total / len(X)
 
 
@@ -80,14 +82,15 @@ def differences(objective, arrays, step=1e-5):
     return {name: slope_in_place(objective, array, step) for name, array in arrays.items()}
 
 
-def begun(weights, n_way=WAY):
+def begun(weights, outputs=range(WAY)):
     head = {name: weights[name].copy() for name in ("W0", "b0", "W1")}
-    head["W"] = np.stack([weights["w"]] * n_way, axis=1)
+    head["W"] = np.stack([weights["W"][:, j] for j in outputs], axis=1)
+    head["b"] = np.array([weights["b"][j] for j in outputs])
     return head
 
 
-def adapted_by_loops(weights, X, codes, n_steps, rate):
-    head = begun(weights)
+def adapted_by_loops(weights, X, codes, n_steps, rate, outputs):
+    head = begun(weights, outputs)
     for _ in range(n_steps):
         slopes = differences(lambda head=head: loss_of_head(head, X, codes), head)
         head = {name: head[name] - rate * slopes[name] for name in head}
@@ -115,9 +118,15 @@ def test_an_inner_step_of_maml_follows_the_gradient_of_the_cross_entropy():
     assert loss_of_head(after, X, S_CODES) < loss_of_head(head, X, S_CODES)
 
 
+N_OUTPUTS = 5  # more than the classes of an episode
+OUTPUTS = np.argsort(np.random.default_rng(0).random((E, N_OUTPUTS)), axis=1)[:, :WAY]
+
+
 def meta_gradient(**settings):
+    """Return loss and gradient of episodes whose classes begin at `OUTPUTS`, and what they saw."""
     peer = made(MAML, n_hidden=2, n_steps=2, inner_learning_rate=RATE, device="cpu", **settings)
-    learner, network, support, query = learner_of(peer)
+    learner, network, support, query = learner_of(peer, N_OUTPUTS)
+    support, query = support[:, :WAY], query[:, :WAY]
     loss = learner.loss(support, query, np.random.default_rng(0))
     loss.backward()
     found = {name: value.grad.numpy() for name, value in network.items()}
@@ -129,8 +138,8 @@ def test_the_second_order_gradient_of_maml_is_that_of_the_loss_after_the_steps()
 
     def objective():
         total = 0.0
-        for shots, queries in zip(support, query, strict=True):
-            head = adapted_by_loops(weights, flat(shots), S_CODES, 2, RATE)
+        for shots, queries, outputs in zip(support, query, OUTPUTS, strict=True):
+            head = adapted_by_loops(weights, flat(shots), S_CODES, 2, RATE, outputs)
             total += loss_of_head(head, flat(queries), Q_CODES)
         return total / E
 
@@ -138,17 +147,19 @@ def test_the_second_order_gradient_of_maml_is_that_of_the_loss_after_the_steps()
     expected = differences(objective, weights, step=1e-4)
     for name, slope in expected.items():
         assert_allclose(found[name], slope, rtol=1e-4, atol=1e-6)
+        assert np.abs(slope).max() > 1e-3, name  # every part of the initial weights matters
 
 
 def test_the_first_order_gradient_of_maml_is_that_at_the_adapted_weights():
     loss, found, weights, support, query = meta_gradient(first_order=True)
     total, expected = 0.0, dict.fromkeys(weights, 0.0)
-    for shots, queries in zip(support, query, strict=True):
-        head = adapted_by_loops(weights, flat(shots), S_CODES, 2, RATE)
+    for shots, queries, outputs in zip(support, query, OUTPUTS, strict=True):
+        head = adapted_by_loops(weights, flat(shots), S_CODES, 2, RATE, outputs)
         queries = flat(queries)
         total += loss_of_head(head, queries, Q_CODES) / E
         slopes = differences(lambda h=head, q=queries: loss_of_head(h, q, Q_CODES), head)
-        slopes["w"] = slopes.pop("W").sum(axis=1)  # it is the beginning of every column
+        used = np.eye(N_OUTPUTS)[outputs]  # the other outputs do not matter
+        slopes |= {"W": slopes["W"] @ used, "b": slopes["b"] @ used}
         expected = {name: expected[name] + slopes[name] / E for name in expected}
     assert_allclose(loss, total, rtol=1e-7)
     exact = meta_gradient()[1]
@@ -163,13 +174,30 @@ def test_a_fitted_maml_has_taken_the_steps():
     )
     model = P.fit_clone(peer)
     X, codes = centered(P.X_support), np.unique(P.y_support, return_inverse=True)[1]
-    head = begun({name: w.astype(float) for name, w in model.weights_.items()}, 4)
+    head = begun({name: w.astype(float) for name, w in model.weights_.items()}, range(4))
     for _ in range(3):
         slopes = differences(lambda head=head: loss_of_head(head, 20 * X, codes), head)
         head = {name: head[name] - 0.02 * slopes[name] for name in head}
     Z = 20 * centered(P.X_query)
-    expected = [(z + relu(z @ head["W0"] + head["b0"]) @ head["W1"]) @ head["W"] for z in Z]
+    hidden = [z + relu(z @ head["W0"] + head["b0"]) @ head["W1"] for z in Z]
+    expected = [z @ head["W"] + head["b"] for z in hidden]
     assert_allclose(model.decision_function(P.X_query), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("first_order", [False, True])
+def test_the_initial_outputs_of_maml_are_learned_and_change_predictions(first_order):
+    settings = {"n_hidden": 3, "inner_learning_rate": 0.02, "learning_rate": 0.02, **FEW}
+    model = P.fit_clone(made(MAML, BASE, first_order=first_order, **settings))
+    found, weights = model.decision_function(P.X_query), model.weights_
+    assert min(np.abs(weights[name]).max(axis=-1).min() for name in ("W", "b")) > 0
+    assert np.ptp(weights["W"], axis=1).max() > 1e-3  # a vector in all columns would not matter
+    (key,) = [key for key, kept in BASE._kept.items() if kept[0].get("weights_") is weights]
+    other = BaseSamples(P.X_base, P.y_base)
+    without = weights | {name: np.zeros_like(weights[name]) for name in ("W", "b")}
+    other.learn_once(key, lambda: BASE._kept[key][0] | {"weights_": without})
+    changed = P.make_clone(model, base=other).fit(P.X_support, P.y_support)
+    shift = changed.decision_function(P.X_query) - found
+    assert np.ptp(shift, axis=1).max() > 1e-3  # not the same shift of all classes
 
 
 def centered(X):
@@ -434,14 +462,14 @@ def test_the_hidden_layer_of_maml_finds_what_no_linear_model_can():
     assert score(made(MAML, base, **settings, **TRAINED)) > 0.7
 
 
-@pytest.mark.parametrize("peer", meta_peers(BASE)[:3], ids=named)
-def test_support_sets_may_have_more_classes_than_episodes(peer):
-    model = P.fit_clone(peer, n_way=2)
+def test_support_sets_may_have_more_classes_than_episodes():
+    model = P.fit_clone(meta_peers(BASE)[2], n_way=2)
     assert model.score(P.X_query, P.y_query) > 0.75
 
 
-def test_support_sets_of_snail_have_at_most_the_classes_of_an_episode():
-    peer = meta_peers(BASE)[3]
+@pytest.mark.parametrize("n", [0, 3])
+def test_systems_with_outputs_take_at_most_the_classes_of_an_episode(n):
+    peer = meta_peers(BASE)[n]
     with refused(ValueError, "at most the 3 classes of an episode", "got 4", "Pass n_way=4"):
         P.fit_clone(peer, n_way=3)
     few = np.isin(P.y_support, np.unique(P.y_support)[:3])
@@ -449,11 +477,27 @@ def test_support_sets_of_snail_have_at_most_the_classes_of_an_episode():
     assert model.decision_function(P.X_query).shape == (len(P.X_query), 3)
 
 
-def test_base_classes_of_snail_may_be_fewer_than_novel_ones():
-    peer = meta_peers(BASE.of_classes(np.arange(3)), n_episodes=12)[3]
+@pytest.mark.parametrize(("n", "name"), [(0, "W"), (3, "output")])
+def test_base_classes_may_be_fewer_than_novel_ones(n, name):
+    peer = meta_peers(BASE.of_classes(np.arange(3)), n_episodes=12)[n]
     model = P.fit_clone(peer, n_hidden=10)
-    assert model.weights_["output"].shape[1] == 4
+    assert model.weights_[name].shape[1] == 4
     assert model.score(P.X_query, P.y_query) > 0.75
+
+
+def test_files_of_maml_with_one_vector_for_all_outputs_are_read():
+    model = P.fit_clone(meta_peers(BASE)[0])
+    parts = take_parts(model)
+    state = {name: dict(v) if isinstance(v, dict) else v for name, v in parts["state"].items()}
+    state["weights_"]["w"] = state["weights_"].pop("W")[:, 0]
+    for weights in (state["weights_"], state["head_"]):
+        del weights["b"]
+    found = make_object(MAML, {**parts, "state": state})
+    expected = model.decision_function(P.X_query) - model.head_["b"]
+    assert_allclose(found.decision_function(P.X_query), expected, rtol=1e-6)
+    assert {name: w.shape for name, w in found.weights_.items()} == {
+        name: w.shape for name, w in model.weights_.items()
+    }
 
 
 @each_peer

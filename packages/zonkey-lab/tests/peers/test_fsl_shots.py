@@ -20,8 +20,9 @@ from zonkey_lab.peers.fsl.lsl import (
     logistic_regression,
 )
 from zonkey_lab.peers.fsl.map_ssvm import hinge
-from zonkey_lab.peers.fsl.ppa import halves
+from zonkey_lab.peers.fsl.ppa import draw_one, halves
 from zonkey_lab.peers.networks import arrays_of
+from zonkey_lab.peers.training import batches, count_batches
 
 CPU = {"device": "cpu"}
 ALL_EPOCHS = {"n_iter_no_change": None, **CPU}
@@ -127,6 +128,39 @@ def test_statistics_of_ppa_are_means_or_single_samples(mean_weight):
                 seen.add(row)
     assert abs(n_means / (40 * len(BASE.classes)) - mean_weight) < 0.07
     assert len(seen) == (0 if mean_weight == 1 else len(kept))
+
+
+def test_each_step_of_ppa_may_classify_one_sample_of_every_class(monkeypatch):
+    learner = _learner_of(made(PPA, BASE, mean_weight=1.0, n_batches=30, **CPU))
+    seen = []
+    original = learner.base_loss
+
+    def noted(statistics, rows):
+        seen.append((statistics.numpy(), rows))
+        return original(statistics, rows)
+
+    monkeypatch.setattr(learner, "base_loss", noted)
+    assert learner.epoch(np.random.default_rng(3)) > 0
+    assert len(seen) == 30
+    assert len({tuple(rows) for _, rows in seen}) == 30
+    for statistics, rows in seen:
+        assert_array_equal(BASE.codes[rows], np.arange(len(BASE.classes)))
+        for j in (0, 7):  # of five of nine samples, without the classified one
+            own = np.array([centered(x) for x in BASE.X[BASE.codes == j]])
+            first = np.flatnonzero(BASE.codes == j)[0]
+            left = np.delete(own, rows[j] - first, axis=0)
+            inside = np.linalg.lstsq(left.T, statistics[j], rcond=None)[0]
+            assert_allclose(left.T @ np.round(5 * inside) / 5, statistics[j], atol=1e-5)
+            assert np.round(5 * inside).sum() == 5
+
+
+@pytest.mark.parametrize("sizes", [[3, 0, 2], [1], [0, 5]])
+def test_one_sample_is_drawn_of_each_class_that_has_any(sizes):
+    sizes, rng = np.array(sizes), np.random.default_rng(0)
+    drawn = np.array([draw_one(sizes, rng) for _ in range(300)])
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    assert_array_equal(codes[drawn], np.tile(np.flatnonzero(sizes), (300, 1)))
+    assert set(drawn.ravel()) == set(range(len(codes)))
 
 
 def nuisance_problem(rng, n_base=20, d=6):
@@ -399,3 +433,37 @@ def test_hallucination_transfers_the_variation_of_base_classes():
         for n in (0, 60)
     }
     assert found[60] > found[0] + 0.15
+
+
+@pytest.mark.parametrize(
+    ("n", "size"), [(1, 4), (4, 4), (5, 4), (6, 4), (7, 3), (9, 2), (157, 128)]
+)
+def test_batches_are_counted_before_they_are_drawn(n, size):
+    assert count_batches(n, size) == len([*batches(n, size, np.random.default_rng(0))])
+
+
+def test_the_generator_takes_so_many_steps_at_a_falling_rate(monkeypatch):
+    rates = []
+    original = _Generator.step
+
+    def noted(self, rows, rng):
+        found = original(self, rows, rng)
+        rates.append(self.optimizers["f"].param_groups[0]["lr"])
+        return found
+
+    monkeypatch.setattr(_Generator, "step", noted)
+    base = BaseSamples(P.X_base, P.y_base)
+    options = {"batch_size": 16, "learning_rate": 0.01, "max_iter": 2, "random_state": 0}
+    counts = {}
+    for n_steps in (None, 13):
+        rates.clear()
+        model = P.make_clone(made(LSL, base, n_steps=n_steps, **TINY, **options))
+        model.fit(P.X_support, P.y_support)
+        counts[n_steps] = len(rates)
+        assert model.n_iter_ == 2
+        if n_steps is None:
+            assert set(rates) == {0.01}
+    n_batches = counts[None] // 2
+    assert counts[13] == -(-13 // n_batches) * n_batches >= 13
+    assert len(model.loss_curve_) == -(-13 // n_batches)
+    assert_allclose(rates, [0.01] * 5 + [0.001] * 4 + [0.0001] * (counts[13] - 9))

@@ -51,6 +51,11 @@ TRAINED_SHOTS = (
     "LSL", "PPA", "Prototypical Net", "Matching Net", "Relation Net", "mAP-SSVM", "MAML",
     "MAML, first order", "Meta-Learn LSTM", "SNAIL",
 )  # fmt: skip
+# Few-shot systems that are trained on pictures, the baseline first.
+END_TO_END = (
+    "nearest mean, end to end", "Prototypical Net, end to end", "Matching Net, end to end",
+    "Relation Net, end to end", "MAML, end to end",
+)  # fmt: skip
 TRANSDUCTIVE_SHOTS = ("PT-MAP", "LaplacianShot", "TIM", "alpha-TIM", "BD-CSPN")
 # The paper synthesizes from base samples (SFSP2) with all novel classes at once only.
 AT_ONCE = (*dict.fromkeys((*SYNTHESES, *SHOT_MODELS)), *MANY_CLASS_PEERS)
@@ -154,6 +159,10 @@ _LIST = (
     Experiment(
         "mini-imagenet", "5-way trials", "Table metafsl", "metafsl", "trials",
         (*SHOT_MODELS, *SHOT_PEERS), ("accuracies",),
+    ),
+    Experiment(
+        "end-to-end", "Networks trained end to end on pictures", "", "", "trials", END_TO_END,
+        ("accuracies",),
     ),
     Experiment("sensitivity", "Sensitivity to parameters", "", "", "sensitivity", ("BPL",), ()),
     Experiment(
@@ -319,4 +328,5 @@ def _count_seeds(protocol: str, model: str, scale: Scale) -> int:
         return scale.n_seeds
     is_measured_often = protocol == "all-classes" or protocol.startswith("trials-")
     n_seeds = min(scale.n_shot_seeds, scale.n_seeds)
-    return n_seeds if is_measured_often and model in TRAINED_SHOTS else 1
+    is_trained = model in (*TRAINED_SHOTS, *END_TO_END)
+    return n_seeds if is_measured_often and is_trained else 1

@@ -201,6 +201,11 @@ def batches(n: int, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]
         yield order[start:stop]
 
 
+def count_batches(n: int, size: int) -> int:
+    """Return the number of `batches` of n samples."""
+    return max(1, (2 * n + size) // (2 * size))
+
+
 def _require_finite(loss: float) -> float:
     if not np.isfinite(loss):
         raise ValueError(

@@ -25,6 +25,7 @@ from zonkey.prototypes import Prototypes
 from ...peers import fsl, zsl
 from ..experiments import is_zero_shot
 from ..records import Key
+from . import end_to_end
 
 Preset = Literal["paper", "recommended", "raw"]  # raw: the model scales features itself
 Base = Literal["moments", "samples"]  # of base classes
@@ -379,37 +380,59 @@ def _build_nearest(reference: str, preset: Preset = "paper") -> FewShotModel:
     return FewShotModel({"reference": reference}, {}, preset, NearestSupport)
 
 
-_MAML: Grid = {"n_steps": [5, 10], "inner_learning_rate": [0.01, 0.03]}
-_LITTLE: dict[str, list[Any]] = {"learning_rate": [3e-5, 1e-4]}
+# Learning rates below the published ones: most systems begin near nearest class means.
+_RATES: dict[str, list[Any]] = {"learning_rate": [3e-5, 1e-4, 3e-4, 1e-3]}
+_MAML: Grid = {"n_steps": [5, 10], "inner_learning_rate": [0.003, 0.01, 0.03],
+               "learning_rate": [1e-4, 1e-3]}  # fmt: skip
+# As many clusters, steps and synthetic samples as in the authors' code, on given features.
+_LSL_AS_PUBLISHED = {"n_clusters": 100, "n_steps": 120_000, "n_synthetic": 5, "max_iter": 90}
+_PPA_AS_PUBLISHED = {"n_batches": 250, "max_iter": 50, "n_iter_no_change": None}
 # Other few-shot systems: the class, fixed parameters, and what its publication tunes.
 _SHOT_PEERS: dict[str, tuple[type[Any], dict[str, Any], Grid]] = {
     "SimpleShot": (fsl.SimpleShot, {}, {}),
-    "LSL": (fsl.LSL, {}, {"sgm": [None, 0.02], "max_iter": [1, 3], "weight_decay": [1e-3, 1e-2]}),
-    "PPA": (fsl.PPA, {}, {"mean_weight": [0.5, 0.9], "learning_rate": [1e-4, 3e-4]}),
-    "Prototypical Net": (fsl.PrototypicalNetwork, {}, {"learning_rate": [3e-5, 1e-4, 1e-3],
-                                                       "n_way": [None, 20]}),
-    "Matching Net": (fsl.MatchingNetwork, {}, {"full_context": [True, False], **_LITTLE}),
-    "Relation Net": (fsl.RelationNetwork, {}, {"n_hidden": [512, 1024], **_LITTLE}),
-    "mAP-SSVM": (fsl.MAPSSVM, {}, {"ap_weight": [1.0, 3.0, 10.0], **_LITTLE}),
+    "LSL": (fsl.LSL, {}, {"sgm": [None, 0.02], "max_iter": [1, 3, 10],
+                          "weight_decay": [1e-3, 1e-2]}),
+    "LSL, published size": (fsl.LSL, _LSL_AS_PUBLISHED, {}),
+    "PPA": (fsl.PPA, {}, {"mean_weight": [0.1, 0.3, 0.5, 0.9],
+                          "learning_rate": [1e-4, 3e-4, 1e-3]}),
+    "PPA, published size": (fsl.PPA, _PPA_AS_PUBLISHED, {}),
+    "Prototypical Net": (fsl.PrototypicalNetwork, {}, {**_RATES, "n_way": [None, 10, 20]}),
+    "Matching Net": (fsl.MatchingNetwork, {}, {
+        "full_context": [True, False], "learning_rate": [1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3]}),
+    "Relation Net": (fsl.RelationNetwork, {}, {**_RATES, "n_hidden": [256, 512, 1024]}),
+    "mAP-SSVM": (fsl.MAPSSVM, {}, {**_RATES, "ap_weight": [1.0, 3.0, 10.0]}),
     "MAML": (fsl.MAML, {}, _MAML),
     "MAML, first order": (fsl.MAML, {"first_order": True}, _MAML),
-    "Meta-Learn LSTM": (fsl.MetaLearnerLSTM, {}, {"n_steps": [5, 10]}),
-    "SNAIL": (fsl.SNAIL, {}, {"n_hidden": [64, 128], "learning_rate": [1e-4, 1e-3]}),
+    "Meta-Learn LSTM": (fsl.MetaLearnerLSTM, {}, {"n_steps": [5, 12], "n_hidden": [10, 20],
+                                                  "learning_rate": [3e-4, 1e-3, 3e-3]}),
+    "SNAIL": (fsl.SNAIL, {}, {"n_hidden": [64, 128], "n_filters": [16, 64],
+                              "learning_rate": [3e-5, 1e-4, 1e-3]}),
     "distribution calibration": (fsl.DistributionCalibration, {}, {"C": [0.001, 0.01, 0.1, 1.0],
-                                                                   "n_neighbors": [1, 2]}),
+                                                                   "n_neighbors": [1, 2, 4]}),
     "GDA": (fsl.GaussianDiscriminant, {}, {"alpha": [0.03, 0.1, 0.3, 1.0],
                                            "shrinkage": [None, 0.5, 0.9]}),
     "LP++": (fsl.LPPlusPlus, {}, {"text_scale": [2.5, 10.0, 25.0, 250.0],
                                   "n_steps": [10, 30, 100]}),
     "Tip-Adapter": (fsl.TipAdapter, {}, {"alpha": [100.0, 300.0, 1000.0, 3000.0],
                                          "beta": [1.0, 3.0, 5.5]}),
-    "PT-MAP": (fsl.PTMAP, {}, {"priors": ["uniform", None], "sharpness": [5.0, 10.0, 20.0]}),
+    "PT-MAP": (fsl.PTMAP, {}, {"priors": ["uniform", None], "sharpness": [5.0, 10.0, 20.0],
+                               "step_size": [0.2, 0.4]}),
     "LaplacianShot": (fsl.LaplacianShot, {}, {"n_neighbors": [2, 3, 5],
-                                              "smoothness": [0.3, 0.7, 1.0]}),
-    "TIM": (fsl.TIM, {"solver": "adm"}, {"temperature": [5.0, 10.0, 15.0]}),
-    "alpha-TIM": (fsl.TIM, {}, {"alpha": [2.0, 3.0, 5.0, 7.0]}),
-    "BD-CSPN": (fsl.BDCSPN, {}, {"temperature": [0.1, 0.3, 1.0, 3.0, 10.0]}),
+                                              "smoothness": [0.1, 0.3, 0.7, 1.0]}),
+    "TIM": (fsl.TIM, {"solver": "adm"}, {"temperature": [5.0, 10.0, 15.0, 20.0],
+                                         "conditional_weight": [0.03, 0.1, 0.3]}),
+    "alpha-TIM": (fsl.TIM, {}, {"alpha": [2.0, 3.0, 5.0, 7.0], "temperature": [5.0, 10.0, 15.0]}),
+    "BD-CSPN": (fsl.BDCSPN, {}, {"temperature": [0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0,
+                                                 10.0, 30.0]}),
 }  # fmt: skip
+# Systems that are trained on pictures. Learning rates are published, or usual.
+_END_TO_END: dict[str, tuple[type[Any], Grid]] = {
+    "nearest mean, end to end": (end_to_end.ClassifierEndToEnd, {}),
+    "Prototypical Net, end to end": (end_to_end.PrototypicalEndToEnd, {}),
+    "Matching Net, end to end": (end_to_end.MatchingEndToEnd, {}),
+    "Relation Net, end to end": (end_to_end.RelationEndToEnd, {}),
+    "MAML, end to end": (end_to_end.MAMLEndToEnd, {}),
+}
 FEW_SHOT: dict[str, FewShotModel | AnyShotModel] = {
     "BPL (SFSP1)": _shots(),
     "BPL (SFSP1), as printed": _shots(guard=False),
@@ -427,6 +450,7 @@ FEW_SHOT: dict[str, FewShotModel | AnyShotModel] = {
         name: FewShotModel(fixed, grid, "raw", kind)
         for name, (kind, fixed, grid) in _SHOT_PEERS.items()
     },
+    **{name: FewShotModel({}, grid, "raw", kind) for name, (kind, grid) in _END_TO_END.items()},
     "prototype alone": AnyShotModel({"n_shots": 1, "worth": _NO_SHOTS}),
     "recommended": AnyShotModel({"n_shots": 1}),
 }

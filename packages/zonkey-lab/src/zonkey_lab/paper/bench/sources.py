@@ -14,6 +14,7 @@ from zonkey.errors import DataError
 from zonkey.files.dataset import Dataset, Split
 from zonkey.files.emoji import load_emoji
 
+from ...datasets.emoji_pictures import PLACE, load_emoji_pictures
 from ...datasets.fetch import data_folder
 from ...datasets.imnet import load_imnet
 from ...datasets.mini_imagenet import load_mini_imagenet
@@ -63,6 +64,9 @@ def find_sources(folder: Path | str | None = None) -> dict[str, DataSource]:
         if features is not None:
             load = partial(load_xlsa17, features.parent, features=features.stem)
             sources[name] = _source(name, load)
+    if (root / PLACE).exists():
+        pictures = (partial(load_emoji_pictures, root / PLACE, split=split) for split in _SPLITS)
+        sources["emoji-pictures"] = _source("emoji-pictures", *pictures)
     if (root / "imnet").is_dir():
         sources["imnet"] = _source("imnet", partial(load_imnet, root / "imnet"))
     test, validation = (root / "mini_imagenet" / file for file in _MINI)

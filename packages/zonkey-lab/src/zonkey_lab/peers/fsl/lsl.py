@@ -23,10 +23,11 @@ from ..networks import (
     seed_networks,
     zero_layers,
 )
-from ..training import Training
+from ..training import Training, count_batches
 from .base import BaseSamples, FewShotPeer, Support, center_rows
 
 _GENERATOR = ("relu", "relu", "linear")
+_DROP, _MOST_DROPS = 0.1, 2  # of the learning rate, with a given number of steps
 _CURVATURE = 0.1  # of the loss of a sample; it affects the speed only
 
 
@@ -61,7 +62,7 @@ class LSL(TrainedMixin, FewShotPeer):
     - SGM regularizes a linear map of fixed features, not a convolutional network. V and v begin
       at 0.
     - f is added to the analogy a + d - c and begins at 0. In the publication, G = f, with a last
-      ReLU; it takes 120,000 steps. Centered features have both signs.
+      ReLU. Centered features have both signs.
     - The squared error is summed over features, not averaged: features have unit length.
     - c and d are never the same center. The classifier is that of novel classes only, and it is
       found by a quasi-Newton method instead of stochastic gradients.
@@ -76,6 +77,10 @@ class LSL(TrainedMixin, FewShotPeer):
         the fourth power.
     n_hidden : int, default=512
         Number of units of both hidden layers of f. 512 as in the publication.
+    n_steps : int or None, default=None
+        Number of steps of the generator, rounded up to whole passes; the learning rate falls to a
+        tenth after each third of them, as in the authors' code, which has 120,000. None: it takes
+        `max_iter` passes, at a constant rate.
     sgm : float or None, default=0.02
         Weight >= 0 of the squared gradient magnitude. 0.02 as in the authors' examples. None:
         h(x) = x; the classifier of base classes is trained without the second term.
@@ -88,8 +93,8 @@ class LSL(TrainedMixin, FewShotPeer):
     weight_decay : float, default=1e-3
         Penalty > 0 of logistic regression. 1e-3 as in the authors' examples.
     training : Training, default=None
-        Both parts are trained so, and do not stop early. The authors' code has 128 quadruples per
-        step, and gradients with momentum.
+        Both parts are trained so, and do not stop early. The authors' code has 90 epochs for
+        features and classifier, 128 quadruples per step, and gradients with momentum.
     random_state : int, RandomState or None, default=None
         Seed of hallucinated samples; `BaseSamples` have their own for all else.
 
@@ -100,7 +105,7 @@ class LSL(TrainedMixin, FewShotPeer):
     intercept_ : ndarray of shape (n_classes,)
         Intercepts.
     n_iter_ : int
-        Number of epochs.
+        Number of epochs of features and classifier.
     loss_curve_ : list of float
         Mean loss of the generator in each epoch; empty without analogies.
 
@@ -128,6 +133,7 @@ class LSL(TrainedMixin, FewShotPeer):
 
     n_clusters: int = parameter(default=10, within=Count())
     n_hidden: int = parameter(default=512, within=Count())
+    n_steps: int | None = parameter(default=None, within=Count(1, (None,)))
     sgm: float | None = parameter(default=0.02, within=Interval(0, also=(None,)))
     error_weight: float = parameter(default=10.0, within=Interval(0))
     n_synthetic: int = parameter(default=20, within=Count(0))
@@ -187,10 +193,16 @@ class LSL(TrainedMixin, FewShotPeer):
             taught.centers, taught.codes = centers, codes
             if len(quadruples):
                 generator = _Generator(self, base.seed, head, centers, codes, quadruples)
-                history = self._train(generator, base.seed, int(self.schedule.max_iter))
+                history = self._train(generator, base.seed, self._count_passes(len(quadruples)))
                 taught.generator = arrays_of(generator.networks["f"])
                 taught.losses = history.losses
         return taught
+
+    def _count_passes(self, n_quadruples: int) -> int:
+        """Return the number of passes of the generator over the quadruples."""
+        if self.n_steps is None:
+            return int(self.schedule.max_iter)
+        return -(-int(self.n_steps) // count_batches(n_quadruples, self.schedule.batch_size))
 
 
 @dataclass
@@ -271,9 +283,14 @@ class _Generator(BatchLearner):
         with seed_networks(self.torch, seed):
             f = zero_layers(self.torch, (3 * d, n, n, d), _GENERATOR)
         self.networks = {"f": f.to(self.device)}
-        self.optimizers = {"f": self.adam("f", learning_rate=peer.schedule.learning_rate)}
+        self.rate, self.n_steps, self.n_taken = peer.schedule.learning_rate, peer.n_steps, 0
+        self.optimizers = {"f": self.adam("f", learning_rate=self.rate)}
 
     def step(self, rows: np.ndarray, rng: np.random.Generator) -> Any:  # noqa: ARG002
+        if self.n_steps is not None:
+            n_drops = min(_MOST_DROPS, (_MOST_DROPS + 1) * self.n_taken // self.n_steps)
+            self.optimizers["f"].param_groups[0]["lr"] = self.rate * _DROP**n_drops
+            self.n_taken += 1
         of = self.X[self.positions(rows)]
         a, b, c, d = (self.centers[of[:, n]] for n in range(4))
         found = a + d - c + self.networks["f"](self.torch.cat([a, c, d], dim=1))

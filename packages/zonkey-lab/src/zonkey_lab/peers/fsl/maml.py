@@ -24,10 +24,10 @@ class MAML(MetaPeer):
 
     The model is a network of one hidden layer beside an identity, and a softmax over classes:
 
-        z(x) = x + W1' relu(W0' x + b0),     p(j | x) ~ exp(w_j' z(x)).
+        z(x) = x + W1' relu(W0' x + b0),     p(j | x) ~ exp(w_j' z(x) + b_j).
 
-    From initial weights t = (W0, b0, W1, w), where all w_j begin at w, `n_steps` steps on the
-    support set S adapt all weights,
+    From initial weights t = (W0, b0, W1, W, b), `n_steps` steps on the support set S adapt all of
+    them,
 
         t <- t - inner_learning_rate * gradient of L(t, S),
 
@@ -35,16 +35,18 @@ class MAML(MetaPeer):
     mean of L(t adapted to S, Q) over random episodes (S, Q) of base classes with respect to the
     initial t. Its gradient passes through the inner steps, which takes second derivatives of L.
     With `first_order`, it is the gradient of L(., Q) at the adapted weights, as if their distance
-    from t were a constant. `decision_function` returns w_j' z(x) of the adapted weights.
+    from t were a constant. `decision_function` returns w_j' z(x) + b_j of the adapted weights.
+
+    As in the publication, each output has initial weights w_j and b_j of its own. The classes of an
+    episode get its outputs at random, those of a support set in sorted order.
 
     Differences from the publication:
 
     - The network sees fixed features instead of images. They are centered by the mean of the base
       samples and scaled to length 20, so that inner steps of the published size matter.
-    - One vector w, not one per output, is the beginning of all w_j. So the model suits any number
-      of classes, and their order does not matter. The outputs have no bias.
-    - W1 and w begin at zero. The first step then sets the w_j to multiples of class means, and an
-      untrained model is close to `SimpleShot`.
+    - W1, W and b begin at zero, not at random. The first step then sets the w_j to multiples of
+      class means. So an untrained model (`max_iter` = 0, or `n_iter_` = 0) is close to
+      `SimpleShot`: the linear model that `n_steps` gradient steps from zero reach.
     - As many steps adapt the weights to a support set as in training. The publication takes 5, and
       10 for new classes.
 
@@ -52,6 +54,10 @@ class MAML(MetaPeer):
     ----------
     n_hidden : int, default=32
         Number of hidden units; 32 filters in the publication.
+    n_way : int or None, default=None
+        Number of classes in an episode of base classes, or all of them if there are fewer, and of
+        outputs. Support sets may have fewer classes, but not more. None: the number of classes of
+        the support set.
     n_steps : int, default=5
         Number of inner steps. 5 as in the publication.
     inner_learning_rate : float, default=0.01
@@ -67,9 +73,10 @@ class MAML(MetaPeer):
     Attributes
     ----------
     weights_ : dict of ndarray
-        Initial weights: W0 (n_features x n_hidden), b0, W1 (n_hidden x n_features) and w.
+        Initial weights: W0 (n_features x n_hidden), b0, W1 (n_hidden x n_features), W with w_j as
+        columns (n_features x n_way) and b.
     head_ : dict of ndarray
-        Weights after the steps on the support set: W0, b0, W1 and W, with w_j as columns.
+        Weights after the steps on the support set, with the outputs of its classes.
 
     See Also
     --------
@@ -102,13 +109,27 @@ class MAML(MetaPeer):
     head_: dict[str, np.ndarray] = attribute()
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
+    _has_outputs = True
+
+    @classmethod
+    def __zonkey_upgrade__(cls, parts: dict[str, Any]) -> dict[str, Any]:
+        """Repeat the vector `w` of older files, where all outputs began, once per output."""
+        parts = super().__zonkey_upgrade__(parts)
+        state = dict(parts["state"])
+        if "w" in state.get("weights_", {}):
+            n_way = state["head_"]["W"].shape[1]
+            weights = dict(state["weights_"])
+            weights["W"] = np.stack([weights.pop("w")] * n_way, axis=1)
+            no_bias = {"b": np.zeros(n_way, weights["W"].dtype)}
+            state |= {"weights_": weights | no_bias, "head_": state["head_"] | no_bias}
+        return {**parts, "state": state}
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _MAMLLearner(self, base)
 
     def _adapt(self, support: Support) -> dict[str, Any]:
         X, Y = self._inputs(support.X), one_hot(support)
-        head = initial_head(convert_dtype(self.weights_, X.dtype), support.n_classes)
+        head = initial_head(convert_dtype(self.weights_, X.dtype), np.arange(support.n_classes))
         for _ in range(self.n_steps):
             head = take_step(head, gradient(head, X, Y), self.inner_learning_rate)
         return {"head_": head}
@@ -124,14 +145,15 @@ class _MAMLLearner(EpisodeLearner):
     def __init__(self, peer: MAML, base: BaseSamples) -> None:
         super().__init__(*load_torch(peer), base, peer)
         self.maml, torch = peer, self.torch
-        sizes = base.n_features, peer.n_hidden
+        sizes, n_way = (base.n_features, peer.n_hidden), peer.episode_sizes.n_way
         with seed_networks(torch, base.seed):
             first = torch.nn.Linear(*sizes)
         begin = {
             "W0": first.weight.detach().T.contiguous(),
             "b0": first.bias.detach(),
             "W1": torch.zeros(sizes[::-1]),
-            "w": torch.zeros(sizes[0]),
+            "W": torch.zeros(sizes[0], n_way),
+            "b": torch.zeros(n_way),
         }
         self.networks = {"head": torch.nn.ParameterDict(begin).to(self.device)}
         self.optimizers = {"all": self.optimize_all()}
@@ -139,12 +161,19 @@ class _MAMLLearner(EpisodeLearner):
     def samples(self, base: BaseSamples) -> Any:
         return LENGTH * super().samples(base)
 
+    def loss(self, support: Any, query: Any, rng: np.random.Generator) -> Any:
+        found = self.adapt(support, query, self.draw_outputs(support, rng))
+        return self.cross_entropy(found, self.targets(query))
+
     def logits(self, support: Any, query: Any) -> Any:
-        n_episodes, n_way = support.shape[:2]
+        return self.adapt(support, query, self.first_outputs(support))
+
+    def adapt(self, support: Any, query: Any, outputs: Any) -> Any:
+        """Return the scores of queries after the steps; classes begin at `outputs` (e x n_way)."""
+        n_way = support.shape[1]
         Y = self.torch.nn.functional.one_hot(self.targets(support), n_way).to(support.dtype)
         X = support.flatten(1, 2)
-        begin = initial_head(dict(self.networks["head"].items()), n_way)
-        head = {name: w.expand(n_episodes, *w.shape) for name, w in begin.items()}
+        head = initial_head(dict(self.networks["head"].items()), outputs)
         for _ in range(self.maml.n_steps):
             at = head
             if self.maml.first_order:
@@ -160,17 +189,17 @@ class _MAMLLearner(EpisodeLearner):
 # have one axis more. Derivatives of the gradient, which torch takes, are the second ones.
 
 
-def initial_head(weights: Mapping[str, Any], n_classes: int) -> dict[str, Any]:
-    """Return weights with the column w for each class."""
-    xp = namespace(weights["w"])
-    W = xp.stack([weights["w"]] * n_classes, axis=-1)
-    return {name: weights[name] for name in ("W0", "b0", "W1")} | {"W": W}
+def initial_head(weights: Mapping[str, Any], outputs: Any) -> dict[str, Any]:
+    """Return weights whose columns are those of these outputs, one per class (m, or e x m)."""
+    transposed = namespace(weights["W"]).matrix_transpose
+    W = transposed(transposed(weights["W"])[outputs])
+    return {**weights, "W": W, "b": weights["b"][outputs]}
 
 
 def scores(head: Mapping[str, Any], X: Any) -> Any:
     """Return the scores of samples (n x d) for the classes (n x m)."""
     A = X @ head["W0"] + head["b0"][..., None, :]
-    return (X + (A * (A > 0)) @ head["W1"]) @ head["W"]
+    return (X + (A * (A > 0)) @ head["W1"]) @ head["W"] + head["b"][..., None, :]
 
 
 def gradient(head: Mapping[str, Any], X: Any, Y: Any) -> dict[str, Any]:
@@ -180,7 +209,7 @@ def gradient(head: Mapping[str, Any], X: Any, Y: Any) -> dict[str, Any]:
     A = X @ head["W0"] + head["b0"][..., None, :]  # n x h
     H = A * (A > 0)
     Z = X + H @ head["W1"]  # n x d
-    D = softmax_errors(Z @ head["W"], Y)
+    D = softmax_errors(Z @ head["W"] + head["b"][..., None, :], Y)
     by_Z = D @ transposed(head["W"])
     by_A = (by_Z @ transposed(head["W1"])) * (A > 0)
     return {
@@ -188,6 +217,7 @@ def gradient(head: Mapping[str, Any], X: Any, Y: Any) -> dict[str, Any]:
         "b0": xp.sum(by_A, axis=-2),
         "W1": transposed(H) @ by_Z,
         "W": transposed(Z) @ D,
+        "b": xp.sum(D, axis=-2),
     }
 
 

@@ -40,7 +40,10 @@ class MAPSSVM(MetaPeer):
     Differences from the publication:
 
     - A linear map of fixed features takes the place of a convolutional network. Features are
-      centered by the mean of the base samples and have unit length. V begins at 0.
+      centered by the mean of the base samples and have unit length. V and b begin at 0: an
+      untrained model (`max_iter` = 0, or `n_iter_` = 0) compares cosines of centered features with
+      all shots of a class, without learning. With equally many shots per class, that is the largest
+      product with the class mean; with one shot, `SimpleShot`.
     - The publication also has direct loss minimization; here, only the structured SVM is built.
     - Batches are episodes of the size of the task, not of 128 samples of 16 classes.
 

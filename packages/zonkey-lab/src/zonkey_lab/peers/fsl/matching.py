@@ -40,8 +40,9 @@ class MatchingNetwork(MetaPeer):
 
     - A linear map of fixed features takes the place of a convolutional network, for shots and
       samples alike. Features are centered by the mean of the base samples and have unit length.
-    - The weights begin at W = I and LSTMs that return 0, so that an untrained model compares by
-      cosines of features.
+    - The weights begin at W = I and LSTMs that return 0. So an untrained model (`max_iter` = 0, or
+      `n_iter_` = 0) lets shots vote by a softmax of 10 times the cosines of centered features. With
+      one shot it predicts as `SimpleShot`.
     - Cosines are multiplied by a learned t, which begins at 10. With t = 1, as printed, weights of
       the nearest and the farthest shot differ by a factor of 7.4 at most.
     - Shots are read class by class; the publication does not say in which order.
@@ -104,7 +105,7 @@ class MatchingNetwork(MetaPeer):
     _own = Training(max_iter=20, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
-        return _MatchingLearner(*load_torch(self), base, self)
+        return MatchingLearner(*load_torch(self), base, self)
 
     def _adapt(self, support: Support) -> dict[str, Any]:
         S, counts = self._embed(support.X), support.counts
@@ -162,10 +163,12 @@ def _apply_gates(gates: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return logistic(leave) * np.tanh(c), c
 
 
-class _MatchingLearner(EpisodeLearner):
-    def __init__(self, torch: Any, device: str, base: BaseSamples, peer: MatchingNetwork) -> None:
+class MatchingLearner(EpisodeLearner):
+    """Trains embeddings whose cosines weigh the votes of shots."""
+
+    def __init__(self, torch: Any, device: str, base: BaseSamples, peer: Any) -> None:
         super().__init__(torch, device, base, peer)
-        d = base.n_features
+        d = self.n_inputs
         scale = torch.nn.Parameter(torch.tensor([_SCALE], device=device))
         self.networks = {
             "embedding": identity_layer(torch, d, 1.0, device),
@@ -182,6 +185,7 @@ class _MatchingLearner(EpisodeLearner):
         self.optimizers = {"all": self.optimize_all()}
 
     def logits(self, support: Any, query: Any) -> Any:
+        """Return the logarithms of the shares of votes."""
         unit = self.torch.nn.functional.normalize
         n_way, n_shot, d = support.shape[1:]
         S = self.networks["embedding"](support.flatten(1, 2))  # e x n_way n_shot x d
@@ -208,6 +212,7 @@ class _MatchingLearner(EpisodeLearner):
         return h
 
     def export(self) -> dict[str, np.ndarray]:
+        """Return the map, the factor of cosines, and LSTMs."""
         arrays = {
             "W": matrix_of(self.networks["embedding"]),
             "t": to_array(self.networks["scale"]["t"]),

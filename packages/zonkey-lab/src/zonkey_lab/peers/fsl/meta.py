@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -70,13 +70,26 @@ class EpisodeLearner(NetworkLearner):
 
     def __init__(self, torch: Any, device: str, base: BaseSamples, peer: MetaPeer) -> None:
         self.torch, self.device, self.peer = torch, device, peer
-        self.center = base.mean
+        self.center, self.n_inputs = base.mean, self.count_inputs(base)
         self.X, self.counts = self.samples(base), base.counts
         self.sizes = peer.episode_sizes.within(base)
 
     def samples(self, base: BaseSamples) -> Any:
         """Return the samples as the networks see them."""
         return self.tensor(center_rows(base.X.astype(np.float32), self.center))
+
+    def count_inputs(self, base: BaseSamples) -> int:
+        """Return the number d of features that `logits` takes."""
+        return base.n_features
+
+    def encode(
+        self,
+        support: Any,
+        query: Any,
+        rng: np.random.Generator | None = None,  # noqa: ARG002
+    ) -> tuple[Any, Any]:
+        """Return samples of episodes as `logits` takes them; with `rng`, to learn from them."""
+        return support, query
 
     @abstractmethod
     def logits(self, support: Any, query: Any) -> Any:
@@ -95,9 +108,21 @@ class EpisodeLearner(NetworkLearner):
 
     def loss(self, support: Any, query: Any, rng: np.random.Generator) -> Any:  # noqa: ARG002
         """Return the mean loss of episodes: by default the cross-entropy of their queries."""
-        found = self.logits(support, query)
-        targets = self.targets(query).expand(len(found), -1)
-        return self.torch.nn.functional.cross_entropy(found.flatten(0, 1), targets.flatten())
+        return self.cross_entropy(self.logits(support, query), self.targets(query))
+
+    def cross_entropy(self, found: Any, targets: Any) -> Any:
+        """Return the mean cross-entropy of queries, with targets of all episodes or of each."""
+        targets = targets.expand(found.shape[:2]).flatten()
+        return self.torch.nn.functional.cross_entropy(found.flatten(0, 1), targets)
+
+    def draw_outputs(self, support: Any, rng: np.random.Generator) -> Any:
+        """Draw an output for each class of episodes (e x n_way), of systems that have outputs."""
+        keys = rng.random((len(support), self.peer.episode_sizes.n_way))
+        return self.positions(np.argsort(keys, axis=1)[:, : support.shape[1]])
+
+    def first_outputs(self, support: Any) -> Any:
+        """Return the first outputs for the classes of episodes (e x n_way), in order."""
+        return self.torch.arange(support.shape[1], device=self.device).expand(len(support), -1)
 
     def targets(self, query: Any) -> Any:
         """Return the position of the class of each query of an episode."""
@@ -112,7 +137,8 @@ class EpisodeLearner(NetworkLearner):
         total: Any = 0.0
         for rows in batches(n, self.peer.schedule.batch_size, rng):
             of = self.positions(rows)
-            total = total + len(rows) * self.step(self.X[support[of]], self.X[query[of]], rng)
+            episodes = self.encode(self.X[support[of]], self.X[query[of]], rng)
+            total = total + len(rows) * self.step(*episodes, rng)
         return float(total) / n
 
     def optimize_all(self, **options: Any) -> Any:
@@ -125,6 +151,11 @@ class EpisodeLearner(NetworkLearner):
         (name,) = self.optimizers
         return self.descend(name, self.loss(support, query, rng))
 
+    @property
+    def judged_at_once(self) -> int:
+        """Number of episodes of held-out classes that are scored together."""
+        return self.peer.schedule.batch_size
+
     def accuracy(self, held: BaseSamples, seed: int) -> Any:
         """Return a function that gives the accuracy in fixed episodes of held-out classes."""
         X, sizes = self.samples(held), self.peer.episode_sizes.within(held)
@@ -133,10 +164,11 @@ class EpisodeLearner(NetworkLearner):
 
         def found() -> float:
             n_right = 0
-            for start in range(0, _JUDGES, self.peer.schedule.batch_size):
-                some = slice(start, start + self.peer.schedule.batch_size)
+            size = self.judged_at_once
+            for start in range(0, _JUDGES, size):
+                some = slice(start, start + size)
                 with self.torch.no_grad():
-                    scores = self.logits(X[support[some]], X[query[some]])
+                    scores = self.logits(*self.encode(X[support[some]], X[query[some]]))
                 is_right = scores.argmax(dim=2) == self.targets(query[some])
                 n_right += int(is_right.sum())
             return n_right / query.numel()
@@ -148,7 +180,8 @@ class MetaPeer(TrainedMixin, FewShotPeer):
     """A system that is trained on episodes of base classes; it adds `_learner` and `_adapt`.
 
     With validation classes (`BaseSamples.validation`) the state that is best on them is kept, which
-    may be that before training: some systems begin at nearest class means.
+    may be that before training (`n_iter_` = 0). The documentation of each system says what it is
+    then; most begin at nearest class means.
     Without, the number of epochs is chosen on a fifth of the base classes, and the model is
     trained again on all. Without base classes, episodes are drawn from the support set.
 
@@ -180,6 +213,7 @@ class MetaPeer(TrainedMixin, FewShotPeer):
 
     uses_torch = True
     _least_iter = 0  # the initial state may be the best one
+    _has_outputs: ClassVar[bool] = False  # one per class of an episode, with weights of its own
 
     n_way: int | None = parameter(default=None, within=Count(2, (None,)))
     n_shot: int | None = parameter(default=None, within=Count(1, (None,)))
@@ -212,8 +246,14 @@ class MetaPeer(TrainedMixin, FewShotPeer):
 
     def _choose_sizes(self, support: Support, own: bool) -> EpisodeSizes:
         # One class is a support set, but no episode.
-        usual = min(max(2, support.n_classes), _MOST_WAYS)
+        usual = max(2, support.n_classes)
+        usual = usual if self._has_outputs else min(usual, _MOST_WAYS)
         n_way = usual if self.n_way is None else int(self.n_way)
+        if self._has_outputs and support.n_classes > n_way:
+            raise ValueError(
+                f"The support set must have at most the {n_way} classes of an episode; got "
+                f"{support.n_classes}. Pass n_way={support.n_classes}, or None."
+            )
         n_shot = int(support.counts.min()) if self.n_shot is None else int(self.n_shot)
         if own and self.n_shot is None:  # half of the samples are needed as queries
             n_shot = max(1, n_shot // 2)
@@ -224,12 +264,16 @@ class MetaPeer(TrainedMixin, FewShotPeer):
         with fast_products(*load_torch(self)):
             learner, n_epochs, history, scores = self._train_on(base)
         return {
-            "weights_": learner.export(),
+            **self._keep(learner),
             "_center": base.mean,
             "n_iter_": n_epochs,
             "loss_curve_": history.losses,
             "validation_scores_": scores,
         }
+
+    def _keep(self, learner: EpisodeLearner) -> dict[str, Any]:
+        """Return the fitted attributes that hold what the networks have learned."""
+        return {"weights_": learner.export()}
 
     def _train_on(self, base: BaseSamples) -> tuple[EpisodeLearner, int, History, list[float]]:
         n_epochs, scores, held = int(self.schedule.max_iter), [], None

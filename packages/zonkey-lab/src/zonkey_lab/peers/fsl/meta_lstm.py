@@ -45,7 +45,9 @@ class MetaLearnerLSTM(MetaPeer):
       of its weights has a state of `n_hidden` numbers. Features are centered by the mean of the
       base samples and scaled to length 20.
     - One learned vector, which begins at zero, is the beginning of all w_j. So the model suits any
-      number of classes, and an untrained one is close to `SimpleShot`.
+      number of classes. An untrained model (`max_iter` = 0, or `n_iter_` = 0) has gates that keep
+      the weights and take small steps: it is near to `n_steps` steps of gradient descent from zero,
+      and so close to `SimpleShot`.
     - Each step sees the whole support set, also with five shots per class.
     - Gradients of the training are not clipped; they pass through few steps.
 

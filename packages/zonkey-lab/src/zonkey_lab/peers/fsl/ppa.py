@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from zonkey.parameters import Interval
+from zonkey.parameters import Count, Interval
 
 from ..base import attribute, class_means, load_torch, parameter, unit_rows
 from ..networks import apply_layers, arrays_of, seed_networks, zero_layers
@@ -38,12 +38,15 @@ class PPA(MetaPeer):
 
     Differences from the publication:
 
-    - phi(a) = u / ||u|| with u = a + W2 relu(W1 a + b1) + b2, and W2 = 0 at the beginning. In the
-      authors' code both layers begin at the identity, which needs nonnegative features.
+    - phi(a) = u / ||u|| with u = a + W2 relu(W1 a + b1) + b2, and W2 = 0 at the beginning. So an
+      untrained model (`max_iter` = 0, or `n_iter_` = 0) predicts by products with class means, in
+      part scaled to unit length; with one shot, as `SimpleShot`. In the authors' code both layers
+      begin at the identity, which needs nonnegative features.
     - Cosines are multiplied by 10 in the loss. The softmax of cosines among many classes is nearly
       uniform otherwise, whether samples are classified well or not.
-    - In each epoch, half of the samples of a class give the statistics and the others are
-      classified, as it is for novel classes. A base class may have few samples.
+    - In each epoch, or in each step with `n_batches`, half of the samples of a class give the
+      statistics and the others are classified, as it is for novel classes. A base class may have
+      few samples.
     - The number of epochs is chosen on held-out classes. Only novel classes are predicted.
 
     Parameters
@@ -56,6 +59,10 @@ class PPA(MetaPeer):
         one shot of validation classes of mini-ImageNet.
     weight_decay : float, default=5e-4
         Penalty >= 0 of all weights. 5e-4 as in the authors' code.
+    n_batches : int or None, default=None
+        Number of steps in an epoch, each of which classifies one sample of every class. The
+        authors' code for mini-ImageNet has 250, and 50 epochs. None: a pass over half of the
+        samples, `batch_size` per step.
     training : Training, default=None
         Accuracies are those of one-shot episodes. The authors' code has learning rates of 1e-3 to
         1e-5, for gradients with momentum.
@@ -91,6 +98,7 @@ class PPA(MetaPeer):
 
     mean_weight: float = parameter(default=0.5, within=Interval(0, 1))
     weight_decay: float = parameter(default=5e-4, within=Interval(0))
+    n_batches: int | None = parameter(default=None, within=Count(1, (None,)))
 
     # Training is on all base classes; episodes only decide when to stop.
     n_way: int | None = field(default=None, init=False)
@@ -146,6 +154,9 @@ class _PPALearner(EpisodeLearner):
 
     def epoch(self, rng: np.random.Generator) -> float:
         """Classify half of the samples of each class by statistics of the other half."""
+        if self.peer.n_batches is not None:
+            steps = [self.classify_one_of_each(rng) for _ in range(int(self.peer.n_batches))]
+            return float(sum(steps)) / len(steps)
         kept, classified = halves(self.counts, rng)
         means = self.means(kept)
         total: Any = 0.0
@@ -154,6 +165,14 @@ class _PPALearner(EpisodeLearner):
             loss = self.base_loss(self.statistics(means, kept, rng), rows)
             total = total + len(rows) * self.descend("phi", loss)
         return float(total) / max(len(classified), 1)
+
+    def classify_one_of_each(self, rng: np.random.Generator) -> Any:
+        """Take a step that classifies one sample of each class with at least two; its loss."""
+        kept, classified = halves(self.counts, rng)
+        rows = classified[draw_one(self.counts // 2, rng)]
+        return self.descend(
+            "phi", self.base_loss(self.statistics(self.means(kept), kept, rng), rows)
+        )
 
     def means(self, kept: np.ndarray) -> Any:
         codes = self.positions(self.codes[kept])
@@ -164,7 +183,7 @@ class _PPALearner(EpisodeLearner):
     def statistics(self, means: Any, kept: np.ndarray, rng: np.random.Generator) -> Any:
         """Return one statistic of each class (m x d): its mean, or one of its samples."""
         sizes = np.bincount(self.codes[kept])
-        drawn = np.cumsum(sizes) - sizes + (rng.random(len(sizes)) * sizes).astype(int)
+        drawn = draw_one(sizes, rng)
         is_mean = rng.random(len(sizes)) < self.peer.mean_weight
         singles = self.X[self.positions(kept[drawn])]
         chosen = self.torch.as_tensor(is_mean, device=self.device)[:, None]
@@ -182,6 +201,12 @@ class _PPALearner(EpisodeLearner):
 
     def export(self) -> dict[str, np.ndarray]:
         return arrays_of(self.networks["phi"])
+
+
+def draw_one(sizes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw the position of a sample of each class that has any; samples are class by class."""
+    drawn = np.cumsum(sizes) - sizes + (rng.random(len(sizes)) * sizes).astype(int)
+    return drawn[sizes > 0]
 
 
 def halves(counts: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

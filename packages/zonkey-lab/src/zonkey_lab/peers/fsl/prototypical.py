@@ -29,7 +29,8 @@ class PrototypicalNetwork(MetaPeer):
 
     - A linear map of fixed features takes the place of a convolutional network. Features are
       centered by the mean of the base samples and have unit length.
-    - W begins at a multiple of the identity, so that an untrained model is `SimpleShot`. The
+    - W begins at a multiple of the identity, so that an untrained model (`max_iter` = 0, or
+      `n_iter_` = 0) predicts as `SimpleShot`: nearest mean of centered features of unit length. The
       multiple takes the role of a temperature: squared distances of unit vectors, which are at
       most 4, would hardly change p.
     - Adam keeps its step size, because training stops early on validation classes. The publication
@@ -84,7 +85,7 @@ class PrototypicalNetwork(MetaPeer):
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
-        return _PrototypicalLearner(*load_torch(self), base, self)
+        return PrototypicalLearner(*load_torch(self), base, self)
 
     def _adapt(self, support: Support) -> dict[str, Any]:
         centers = class_means(self._embed(support.X), support.codes)
@@ -97,13 +98,16 @@ class PrototypicalNetwork(MetaPeer):
         return negative_distances(self._embed(X), self.centers_)
 
 
-class _PrototypicalLearner(EpisodeLearner):
+class PrototypicalLearner(EpisodeLearner):
+    """Trains a map in which the nearest mean of shots wins."""
+
     def __init__(self, torch: Any, device: str, base: BaseSamples, peer: MetaPeer) -> None:
         super().__init__(torch, device, base, peer)
-        self.networks = {"embedding": identity_layer(torch, base.n_features, _SCALE**0.5, device)}
+        self.networks = {"embedding": identity_layer(torch, self.n_inputs, _SCALE**0.5, device)}
         self.optimizers = {"all": self.optimize_all()}
 
     def logits(self, support: Any, query: Any) -> Any:
+        """Return minus squared distances, up to a number for each query."""
         embed = self.networks["embedding"]
         centers = embed(support.mean(dim=2))  # e x n_way x d; the map is linear
         queries = embed(query.flatten(1, 2))  # e x n_way n_query x d
@@ -111,6 +115,7 @@ class _PrototypicalLearner(EpisodeLearner):
         return 2 * queries @ centers.mT - centers.square().sum(dim=2)[:, None]
 
     def export(self) -> dict[str, np.ndarray]:
+        """Return the map."""
         return {"W": matrix_of(self.networks["embedding"])}
 
 

@@ -37,7 +37,8 @@ class RelationNetwork(MetaPeer):
     - Several shots of a class are averaged instead of summed, so that the network sees vectors of
       the same length for any number of shots.
     - The weights begin where r_j(x) falls with ||x - c_j||: hidden units are the two signs of
-      orthogonal random projections of x - c_j, whose absolute values are added. From random
+      orthogonal random projections of x - c_j, whose absolute values are added. So an untrained
+      model (`max_iter` = 0, or `n_iter_` = 0) is close to `SimpleShot`. From random
       weights, training yields a comparison that fails for novel classes, because the features of
       base classes are separated almost perfectly.
     - Adam keeps its step size, because training stops early on validation classes.
@@ -94,7 +95,7 @@ class RelationNetwork(MetaPeer):
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
-        return _RelationLearner(*load_torch(self), base, self)
+        return RelationLearner(*load_torch(self), base, self)
 
     def _adapt(self, support: Support) -> dict[str, Any]:
         centers = class_means(self._inputs(support.X), support.codes)
@@ -116,17 +117,24 @@ class RelationNetwork(MetaPeer):
 _NAMES = ("W0", "b0", "W1", "b1")
 
 
-class _RelationLearner(EpisodeLearner):
-    def __init__(self, torch: Any, device: str, base: BaseSamples, peer: RelationNetwork) -> None:
+class RelationLearner(EpisodeLearner):
+    """Trains a comparison of class means with samples by squared errors."""
+
+    def __init__(self, torch: Any, device: str, base: BaseSamples, peer: Any) -> None:
         super().__init__(torch, device, base, peer)
-        d, n_pairs = base.n_features, -(-peer.n_hidden // 2)
         with seed_networks(torch, base.seed):
-            network = layers(torch, (2 * d, 2 * n_pairs, 1), ("relu", "linear"))
-            _begin_at_distances(torch, network, d, n_pairs)
-        self.networks = {"relation": network.to(device)}
+            self.networks = {"relation": self.make_comparison(peer).to(device)}
         self.optimizers = {"all": self.optimize_all()}
 
+    def make_comparison(self, peer: Any) -> Any:
+        """Return the network that scores pairs of a class mean and a sample."""
+        d, n_pairs = self.n_inputs, -(-peer.n_hidden // 2)
+        network = layers(self.torch, (2 * d, 2 * n_pairs, 1), ("relu", "linear"))
+        _begin_at_distances(self.torch, network, d, n_pairs)
+        return network
+
     def logits(self, support: Any, query: Any) -> Any:
+        """Return the scores before the sigmoid."""
         first, relu, second, _ = self.networks["relation"]
         d = support.shape[3]
         # The first layer is linear: pairs need not be put side by side before it.
@@ -135,11 +143,13 @@ class _RelationLearner(EpisodeLearner):
         return second(relu(of_samples[:, :, None] + of_classes[:, None]))[..., 0]
 
     def loss(self, support: Any, query: Any, rng: np.random.Generator) -> Any:  # noqa: ARG002
+        """Return the mean squared error of relation scores."""
         scores = self.logits(support, query).sigmoid()
         belong = self.torch.nn.functional.one_hot(self.targets(query), scores.shape[2])
         return (scores - belong).square().mean()
 
     def export(self) -> dict[str, np.ndarray]:
+        """Return both layers."""
         return arrays_of(self.networks["relation"])
 
 

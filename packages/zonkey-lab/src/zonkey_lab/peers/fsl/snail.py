@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ..base import attribute, convert_dtype, load_torch, parameter
 from ..networks import seed_networks
 from ..training import Training
 from .base import BaseSamples, Support, center_rows
-from .meta import EpisodeLearner, EpisodeSizes, MetaPeer, arrays_from
+from .meta import EpisodeLearner, MetaPeer, arrays_from
 from .meta_lstm import logistic
 
 _SHARPNESS = 5.0  # factor of cosines in the first attention, before training
@@ -50,8 +49,9 @@ class SNAIL(MetaPeer):
       classes), keys one more. The publication has 32 to 512, and 128 filters.
     - The first map begins at the principal axes of the base samples. The first attention begins at
       a softmax of scaled cosines that reads labels, and only it is read by the last layer. So an
-      untrained model is a nearest-neighbor rule; from random weights, training would have to find
-      it with few base classes.
+      untrained model (`max_iter` = 0, or `n_iter_` = 0) is a soft nearest-neighbor rule: each shot
+      votes for its label with a weight that grows with the cosine. From random weights, training
+      would have to find it with few base classes.
     - r begins at 1. The publication prints 2, with which half of the positions are out of reach.
     - The sequence of a support set is sorted by class and value, because predictions must not
       depend on the order of samples. Episodes are in random order, as in the publication.
@@ -106,21 +106,10 @@ class SNAIL(MetaPeer):
     memory_: np.ndarray = attribute()
 
     _own = Training(max_iter=50, n_iter_no_change=5, batch_size=4, learning_rate=1e-4)
+    _has_outputs = True
 
     def _learner(self, base: BaseSamples) -> EpisodeLearner:
         return _SNAILLearner(self, base)
-
-    def _choose_sizes(self, support: Support, own: bool) -> EpisodeSizes:
-        """Return sizes with an output for each class of the support set."""
-        sizes = super()._choose_sizes(support, own)
-        if self.n_way is None:
-            return replace(sizes, n_way=max(2, support.n_classes))
-        if support.n_classes > sizes.n_way:
-            raise ValueError(
-                f"The support set must have at most the {sizes.n_way} classes of an episode; got "
-                f"{support.n_classes}. Pass n_way={support.n_classes}, or None."
-            )
-        return sizes
 
     def _adapt(self, support: Support) -> dict[str, Any]:
         n_way = self.weights_["output"].shape[1]
@@ -151,14 +140,12 @@ class _SNAILLearner(EpisodeLearner):
         """Return the cross-entropy with new labels of the classes, and samples in random order."""
         n_episodes, n_way, n_shot = support.shape[:3]
         n = n_way * n_shot
-        labels = np.argsort(rng.random((n_episodes, self.n_way)), axis=1)[:, :n_way]
+        labels = self.draw_outputs(support, rng)
         order = self.positions(np.argsort(rng.random((n_episodes, n)), axis=1))
         episodes = self.positions(np.arange(n_episodes))[:, None]
-        labels = self.positions(labels)
         X = support.flatten(1, 2)[episodes, order]
         found = self.found(X, labels.repeat_interleave(n_shot, dim=1)[episodes, order], query)
-        targets = labels.repeat_interleave(query.shape[2], dim=1)
-        return self.torch.nn.functional.cross_entropy(found.flatten(0, 1), targets.flatten())
+        return self.cross_entropy(found, labels.repeat_interleave(query.shape[2], dim=1))
 
     def logits(self, support: Any, query: Any) -> Any:
         codes = self.targets(support).expand(len(support), -1)
