@@ -144,7 +144,9 @@ class CADAVAE(GenerativePeer):
     The three weights grow from 0 in parts of the training, as in the publication: beta in the first
     90 % of `max_iter`, gamma from 21 % to 75 %, delta from 6 % to 22 %. Each feature is scaled to
     [0, 1], and prototypes to mean squared length 1, as there, so that the weights have the same
-    meaning.
+    meaning. The errors are sums over features, of which there are 2048 in the publication: with a
+    few hundred they are small beside the other terms, and the latent vectors may lose what
+    distinguishes classes. Decrease `beta` and `delta` then.
 
     Differences from the publication and the authors' code:
 
