@@ -18,8 +18,10 @@ from zonkey_lab.paper.experiments import (
     EXPERIMENTS,
     FULL,
     QUICK,
+    SHOT_PEERS,
     SHOT_READINGS,
     SYNTHESES,
+    TRANSDUCTIVE_SHOTS,
 )
 from zonkey_lab.peers.base import class_means
 from zonkey_lab.peers.fsl import BaseSamples, SimpleShot
@@ -311,6 +313,27 @@ def test_readings_are_tuned_on_the_same_points_up_to_a_weight_near_one():
         fixed = FEW_SHOT[name].fixed
         assert ("unscaled" in name) == (fixed.get("scaling", "") is None)
         assert ("as printed" in name) == (fixed.get("guard") is False)
+
+
+@pytest.mark.parametrize("name", [*SHOT_PEERS, *TRANSDUCTIVE_SHOTS])
+def test_systems_with_something_to_choose_are_tuned_on_as_many_points_as_all(name):
+    spec = FEW_SHOT[name]
+    points = list(ParameterGrid(spec.grid)) if spec.grid else []
+    assert not points or len(points) >= FULL.n_points
+    for point in points:
+        spec.build(None, None, **point)
+    assert not {*spec.fixed} & {*spec.grid}
+    assert all(len({*values}) == len(values) > 1 for values in dict(spec.grid).values())
+    has_nothing_to_choose = name == "SimpleShot"
+    assert bool(points) != has_nothing_to_choose
+
+
+@pytest.mark.parametrize("name", ["LSL", "PPA"])
+def test_published_sizes_are_fixed(name):
+    spec = FEW_SHOT[f"{name}, published size"]
+    assert spec.classifier is FEW_SHOT[name].classifier
+    assert not spec.grid
+    assert {*spec.fixed} & {"n_steps", "n_batches"}
 
 
 def test_every_model_of_an_experiment_is_in_the_catalog():
