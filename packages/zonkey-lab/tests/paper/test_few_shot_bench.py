@@ -20,9 +20,11 @@ from zonkey_lab.paper.experiments import (
     EXPERIMENTS,
     FULL,
     QUICK,
+    SHOT_PEERS,
     SHOT_READINGS,
     SYNTHESES,
     TRAINED_SHOTS,
+    TRANSDUCTIVE_SHOTS,
     runs_of,
 )
 from zonkey_lab.peers.base import class_means, parameter
@@ -418,6 +420,27 @@ def test_every_number_of_shots_has_its_own_choice():
     assert [need.protocol for need in keys[own]] == ["selection-1"]
     assert len(AT_ONCE) == 25
     assert {k.model for k in keys if k.protocol == "runtime"} == {*AT_ONCE}
+
+
+@pytest.mark.parametrize("name", [*SHOT_PEERS, *TRANSDUCTIVE_SHOTS])
+def test_systems_with_something_to_choose_are_tuned_on_as_many_points_as_all(name):
+    spec = FEW_SHOT[name]
+    points = list(ParameterGrid(spec.grid)) if spec.grid else []
+    assert not points or len(points) >= FULL.n_points
+    for point in points:
+        spec.build(None, None, **point)
+    assert not {*spec.fixed} & {*spec.grid}
+    assert all(len({*values}) == len(values) > 1 for values in dict(spec.grid).values())
+    has_nothing_to_choose = name == "SimpleShot"
+    assert bool(points) != has_nothing_to_choose
+
+
+@pytest.mark.parametrize("name", ["LSL", "PPA"])
+def test_published_sizes_are_fixed(name):
+    spec = FEW_SHOT[f"{name}, published size"]
+    assert spec.classifier is FEW_SHOT[name].classifier
+    assert not spec.grid
+    assert {*spec.fixed} & {"n_steps", "n_batches"}
 
 
 def test_every_model_of_an_experiment_is_in_the_catalog():

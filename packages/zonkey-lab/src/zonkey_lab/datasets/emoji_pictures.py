@@ -28,7 +28,7 @@ class PictureDataset(Dataset):
     ----------
     name : str
         Name of the data set.
-    features : LazyMatrix
+    features : LazyMatrix or ndarray
         The pictures.
     like : EmojiDataset
         The embedded data set, with the same samples.
@@ -39,7 +39,7 @@ class PictureDataset(Dataset):
         Drawing style of each sample.
     """
 
-    def __init__(self, name: str, features: LazyMatrix, like: Any) -> None:
+    def __init__(self, name: str, features: LazyMatrix | np.ndarray, like: Any) -> None:
         side = int((features.shape[1] // 3) ** 0.5)
         spaces = {space: like.prototypes_of(space) for space in like.spaces}
         super().__init__(
@@ -57,8 +57,7 @@ class PictureDataset(Dataset):
         self._seal()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        features = LazyMatrix.of(np.asarray(self.X))
-        return partial(PictureDataset, self.name, features, self._like), ()
+        return partial(PictureDataset, self.name, np.asarray(self.X), self._like), ()
 
 
 def load_emoji_pictures(path: str | Path, *, split: str = "few-shot") -> PictureDataset:

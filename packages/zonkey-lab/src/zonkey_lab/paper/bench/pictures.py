@@ -24,7 +24,7 @@ N_BLOCKS = 4
 _SHIFT = 5  # pixels that pictures are moved by at most, in training
 _EPSILON = 1e-5  # of batch normalization
 _AFTER = ("scale", "shift")  # of normalized channels
-_JUDGED_AT_ONCE = 8  # episodes
+_JUDGED_AT_ONCE = 16  # episodes
 _N_COMPARING = 8  # units before the score of the comparison, as published
 
 
@@ -48,6 +48,11 @@ class PictureLearner(EpisodeLearner):
         X = self.torch.nn.functional.pad(X, (_SHIFT,) * 4, mode="replicate")
         X = X[:, :, top : top + self.side, left : left + self.side]
         return X.flip(3) if rng.random() < 0.5 else X
+
+    @property
+    def judged_at_once(self) -> int:
+        """Number of episodes that are scored together: more would take much memory."""
+        return _JUDGED_AT_ONCE
 
     def score(self, shots: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Return the scores of pictures for the classes of shots (m x n_shot x d)."""
@@ -129,7 +134,11 @@ class EncodedRelation(EncodedLearner, RelationLearner):
         """Return two blocks over the maps of both, and two layers."""
         nn, side = self.torch.nn, self.side // 2 ** (self.n_pools + 2)
         blocks = self.make_blocks(2 * self.n_channels, [True, True])
-        last = nn.Linear(self.n_channels * side**2, _N_COMPARING), nn.ReLU(), nn.Linear(_N_COMPARING, 1)
+        last = (
+            nn.Linear(self.n_channels * side**2, _N_COMPARING),
+            nn.ReLU(),
+            nn.Linear(_N_COMPARING, 1),
+        )
         return nn.Sequential(*blocks, nn.Flatten(), *last)
 
     def logits(self, support: Any, query: Any) -> Any:
@@ -154,11 +163,6 @@ class EncodedClassifier(EncodedPrototypical):
         self.networks["classifier"], self.codes = last.to(device), self.positions(base.codes)
         self.optimizers = {"all": self.optimize_all()}
 
-    @property
-    def judged_at_once(self) -> int:
-        """Number of episodes that are scored together; batches of training have many pictures."""
-        return _JUDGED_AT_ONCE
-
     def epoch(self, rng: np.random.Generator) -> float:
         """Classify all base samples; return the mean loss."""
         total: Any = 0.0
@@ -177,7 +181,7 @@ class AdaptedLearner(PictureLearner):
 
     def __init__(self, torch: Any, device: str, base: BaseSamples, peer: Any) -> None:
         super().__init__(torch, device, base, peer)
-        c, n_way = self.n_channels, peer.episode_sizes.n_way
+        self.maml, c, n_way = peer, self.n_channels, peer.episode_sizes.n_way
         begin = {}
         with seed_networks(torch, base.seed):
             for i in range(N_BLOCKS):
@@ -211,7 +215,7 @@ class AdaptedLearner(PictureLearner):
 
     def adapt(self, support: Any, query: Any, outputs: Any, learns: bool = True) -> Any:
         """Return the scores of queries after the steps; classes begin at `outputs` (e x n_way)."""
-        torch, peer = self.torch, self.peer
+        torch, peer = self.torch, self.maml
         S, Q = support.flatten(1, 2), query.flatten(1, 2)
         head = initial_head(dict(self.networks["all"].items()), outputs)
         own = {name: head[name].expand(len(S), *head[name].shape) for name in self.of_blocks()}
