@@ -72,8 +72,9 @@ GENERATIVE = [
         zsl.CADAVAE,
         n_latent=8,
         beta=0.01,
+        delta=1.0,
         learning_rate=0.02,
-        **{**_MORE, "n_hidden": 64, "max_iter": 40},
+        **{**_MORE, "n_hidden": 64, "max_iter": 30, "min_steps": 3},
     ),
     made(zsl.TFVAEGAN, learning_rate=0.02, **{**_MORE, "min_steps": 6}),
 ]
