@@ -72,8 +72,9 @@ GENERATIVE = [
         zsl.CADAVAE,
         n_latent=8,
         beta=0.01,
+        delta=1.0,
         learning_rate=0.02,
-        **{**_MORE, "n_hidden": 64, "max_iter": 40},
+        **{**_MORE, "n_hidden": 64, "max_iter": 30, "min_steps": 3},
     ),
     made(zsl.TFVAEGAN, learning_rate=0.02, **{**_MORE, "min_steps": 6}),
 ]
@@ -82,7 +83,7 @@ _LATENT = {**_ONCE, "max_iter": 12, "n_hidden": 32, "n_synthetic": 60, "batch_si
 GENERATIVE_ON_BLOBS = [
     *GENERATIVE_QUICK[:2],
     made(zsl.FCLSWGAN, classifier="softmax", **_ONCE),
-    made(zsl.CADAVAE, delta=0.5, learning_rate=0.02, **_LATENT),
+    made(zsl.CADAVAE, beta=0.01, delta=0.05, learning_rate=0.02, **_LATENT),
     GENERATIVE_QUICK[3],
 ]
 

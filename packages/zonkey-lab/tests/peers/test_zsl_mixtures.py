@@ -367,7 +367,7 @@ def test_dipl_gives_unlabeled_samples_to_their_best_class_with_constant_weights(
             break
         taken = Y_u[np.argmin(losses, axis=1)]
         A = (1 - alpha) * P.X.T @ P.X + alpha * P.X_new.T @ P.X_new + beta * np.eye(len(W))
-        B = (1 - alpha) * S.T @ S + alpha * taken.T @ taken + beta * np.eye(W.shape[1])
+        B = (1 - alpha) * S.T @ S + alpha * taken.T @ taken + beta * np.eye(S.shape[1])
         W = solve_sylvester(A, B, 2 * (1 - alpha) * P.X.T @ S + 2 * alpha * P.X_new.T @ taken)
     model.fit_transductive(P.X, P.y, P.X_new)
     assert model.is_transductive_

@@ -203,7 +203,8 @@ class CADAVAE(GenerativePeer):
     >>> from zonkey.testing import linear_problem
     >>> problem = linear_problem()
     >>> training = Training(max_iter=30, n_iter_no_change=None, batch_size=36, learning_rate=0.02)
-    >>> model = CADAVAE(beta=0.01, n_latent=8, n_hidden=64, min_steps=3, training=training)
+    >>> settings = {"beta": 0.01, "delta": 1.0, "n_latent": 8, "n_hidden": 64, "min_steps": 3}
+    >>> model = CADAVAE(**settings, training=training)
     >>> problem.fit_clone(model).score(problem.X_new, problem.y_new) > 0.7
     True
     """
