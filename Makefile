@@ -71,8 +71,8 @@ docs: $(VENV)/.dev ## help texts in docs/cli.md
 
 BENCH ?= # options such as --jobs 14 --device cuda
 results: $(VENV)/.dev ## docs/results.md, from the records in docs/runs; hours without a GPU
-	$(BIN)/zonkey bench all --data emoji --runs docs/runs $(BENCH)
-	$(BIN)/zonkey bench mini-imagenet --data emoji-cnn --runs docs/runs $(BENCH)
+	$(BIN)/zonkey bench all --data emoji --trials 200 --runs docs/runs $(BENCH)
+	$(BIN)/zonkey bench mini-imagenet --data emoji-cnn --trials 200 --runs docs/runs $(BENCH)
 	$(BIN)/zonkey report --runs docs/runs --markdown docs/results.md
 
 constraints: ## pin the newest releases

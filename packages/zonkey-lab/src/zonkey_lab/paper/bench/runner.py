@@ -264,9 +264,10 @@ def _settings_of_selection(key: Key, scale: Scale, folder: str | None) -> dict[s
     if key.protocol == "sensitivity":
         grid: Grid = _thin_grid(SENSITIVITY) if scale.quick else SENSITIVITY
         return {"grid": grid, "n_folds": scale.n_folds}
-    grid = sample_grid(model_of(key).grid, scale.n_points)
+    model = model_of(key)
+    grid = sample_grid(model.grid, scale.n_points)
     settings: dict[str, Any] = {"grid": grid}
-    if as_dicts(grid):
+    if as_dicts(grid) and getattr(model, "walks", True):
         settings["n_points_more"] = scale.n_points_more
     if is_zero_shot(key.protocol):
         return {**settings, "n_folds": scale.n_folds}

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zonkey.parameters import Count, Interval
+from zonkey.parameters import Count, Interval, Options
 
 from ..base import parameter
 from ..networks import apply_layers, layers, part_of, root_mean_square, seed_networks
@@ -34,7 +34,6 @@ class _CADAVAELearner(GenerativeLearner):
     """Two encoders and two decoders in training."""
 
     kept: ClassVar[Kept] = {"features": _ENCODER, "prototypes": _ENCODER}
-    to_unit_range = True
 
     def __init__(self, torch: Any, device: str, task: PeerTask, peer: CADAVAE) -> None:
         super().__init__(torch, device, task, peer)
@@ -142,7 +141,7 @@ class CADAVAE(GenerativePeer):
     `decision_function` returns its logits.
 
     The three weights grow from 0 in parts of the training, as in the publication: beta in the first
-    90 % of `max_iter`, gamma from 21 % to 75 %, delta from 6 % to 22 %. Each feature is scaled to
+    90 % of `max_iter`, gamma from 21 % to 75 %, delta from 6 % to 22 %. Features are scaled into
     [0, 1], and prototypes to mean squared length 1, as there, so that the weights have the same
     meaning. The errors are sums over features, of which there are 2048 in the publication: with a
     few hundred they are small beside the other terms, and the latent vectors may lose what
@@ -173,6 +172,10 @@ class CADAVAE(GenerativePeer):
         Dimension of the latent space. The default of the publication.
     n_hidden : int, default=1560
         Number of hidden units of each network. The publication has it for features.
+    scaling : {"each", "all"}, default="each"
+        Whether each feature is divided by its own range, as in the authors' code, or all by the
+        largest one. Principal components differ in size, and dividing them by their ranges would
+        make those without information as large as the others: "all" is for them.
     n_synthetic : int, default=400
         Latent vectors of an unseen class. A seen class has half as many, as in the publication,
         from at most `n_synthetic` real samples.
@@ -214,6 +217,7 @@ class CADAVAE(GenerativePeer):
     delta: float = parameter(default=8.13, within=Interval(0))
     n_latent: int = parameter(default=64, within=Count())
     n_hidden: int = parameter(default=1560, within=Count())
+    scaling: str = parameter(default="each", within=Options("each", "all"))
     n_synthetic: int = parameter(default=400, within=Count())
 
     _kind = _CADAVAELearner

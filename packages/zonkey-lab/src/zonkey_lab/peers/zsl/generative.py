@@ -46,22 +46,19 @@ class GenerativeLearner(BatchLearner, ZeroShotLearner):
 
     A subclass sets `networks`, `optimizers` and `n_noise` in `__init__`, and adds `step` and
     `synthesize`. Features are shifted by their minima, so that a ReLU can synthesize features of
-    either sign. They are scaled to mean square 1, all alike, or, with `to_unit_range`, to [0, 1]
-    each. Prototypes are scaled to mean square 1: the size of the noise, and of inputs that networks
-    learn from quickly.
+    either sign. They are scaled to mean square 1, all alike, or into [0, 1] if the peer has a
+    `scaling`. Prototypes are scaled to mean square 1: the size of the noise, and of inputs that
+    networks learn from quickly.
     """
-
-    to_unit_range: ClassVar[bool] = False
 
     kept: ClassVar[Kept]
     n_noise: int
 
     def __init__(self, torch: Any, device: str, task: PeerTask, peer: GenerativePeer) -> None:
-        low, high = task.X.min(axis=0), task.X.max(axis=0)
-        ranges = np.where(high > low, high - low, np.float32(1))
+        low = task.X.min(axis=0)
         self.scales = {
             "low": low,
-            "size": ranges if self.to_unit_range else root_mean_square(task.X - low),
+            "size": _measure_features(task.X - low, getattr(peer, "scaling", None)),
             "of_prototypes": self.measure_prototypes(task.Y),
         }
         X, self.min_steps = scale_features(task.X, self.scales), peer.min_steps
@@ -120,6 +117,16 @@ class GenerativeLearner(BatchLearner, ZeroShotLearner):
         }
         synthesis = {"seed": self.seed, "n_noise": self.n_noise}
         return {"weights_": {**weights, **self.scales}, "_synthesis": synthesis}
+
+
+def _measure_features(X: np.ndarray, scaling: str | None) -> np.ndarray:
+    """Return what features, whose minima are 0, are divided by."""
+    if scaling is None:
+        return root_mean_square(X)
+    ranges = X.max(axis=0)
+    if scaling == "all":
+        ranges = np.full_like(ranges, ranges.max())
+    return np.where(ranges > 0, ranges, np.float32(1))
 
 
 class GenerativePeer(NetworkPeer):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zonkey.parameters import Count, Interval
+from zonkey.parameters import Count, Interval, Options
 
 from ..base import parameter, unit_rows
 from ..networks import apply_layers, layers, part_of, scale_to_unit, seed_networks
@@ -31,7 +31,6 @@ class _TFVAEGANLearner(AdversarialLearner):
         "decoder": _DECODER,
         "feedback": ("leaky_relu", "leaky_relu"),
     }
-    to_unit_range = True
 
     def __init__(self, torch: Any, device: str, task: PeerTask, peer: TFVAEGAN) -> None:
         super().__init__(torch, device, task, peer)
@@ -153,7 +152,7 @@ class TFVAEGAN(GenerativePeer):
         H(x, G(z, y)) + KL(q || N(0, I)) - gan_weight D(G(z, y), y)
         + cycle_weight R(y, Dec(G(z, y))),
 
-    with the binary cross-entropy H of features, which are scaled to [0, 1] each, and the weighted
+    with the binary cross-entropy H of features, which are scaled into [0, 1], and the weighted
     error R(y, a) = sum_r |y_r - a_r|^3 / ||y - a|| of unit vectors. The decoder minimizes R(y,
     Dec(x)) for real samples, and for synthesized ones, and the critic its own loss. Feedback: a
     network F maps h of a first attempt G(z, y), as a constant, and the result is added to the
@@ -184,6 +183,9 @@ class TFVAEGAN(GenerativePeer):
         Weight >= 0 of the error of decoded prototypes (beta in the publication, 0.01).
     n_hidden : int, default=4096
         Number of hidden units of each network. The default of the publication.
+    scaling : {"each", "all"}, default="each"
+        Whether each feature is divided by its own range, as in the authors' code, or all by the
+        largest one, which keeps the relative size of principal components.
     n_synthetic : int, default=300
         Synthesized samples of an unseen class, and most real samples of a seen one. The
         publication has 300 for CUB.
@@ -222,6 +224,7 @@ class TFVAEGAN(GenerativePeer):
     gan_weight: float = parameter(default=10.0, within=Interval(0))
     cycle_weight: float = parameter(default=0.01, within=Interval(0))
     n_hidden: int = parameter(default=4096, within=Count())
+    scaling: str = parameter(default="each", within=Options("each", "all"))
 
     _kind = _TFVAEGANLearner
 
