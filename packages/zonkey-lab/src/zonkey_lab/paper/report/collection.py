@@ -72,6 +72,18 @@ class Collection:
         """Return the run of the lowest seed."""
         return next(iter(self.runs(protocol, data, model)), None)
 
+    def firsts(self, protocol: str, data: str) -> dict[str, Record]:
+        """Return the run of the lowest seed of every model."""
+        return {
+            model: runs[0]
+            for (name, of, model), runs in self._runs.items()
+            if (name, of) == (protocol, data)
+        }
+
+    def of_data(self, data: str) -> list[Record]:
+        """Return all runs of a data set."""
+        return [run for (_, of, _), runs in self._runs.items() if of == data for run in runs]
+
     def is_quick(self, protocol: str, data: str) -> bool:
         """Whether a protocol, named by its start, has quick runs of a data set."""
         return any(
@@ -108,6 +120,11 @@ class Collection:
     def selection_of(self, run: Record) -> Record | None:
         """Return the record in which the parameters of a run were chosen, if there is one."""
         return self._choice(selection_of(_key(run)), parameters_of(run))
+
+    def selection_at(self, run: Record, n_shot: str) -> Record | None:
+        """Return the record in which the parameters for a number of shots were chosen."""
+        key = Key(f"selection-all-{n_shot}", run["data_name"], run["model"])
+        return self._choice(key, run["settings"]["parameters_by_shots"][n_shot])
 
     def zero_selection_of(self, run: Record) -> Record | None:
         """Return the record in which the parameters at K = 0 were chosen, if there is one."""
