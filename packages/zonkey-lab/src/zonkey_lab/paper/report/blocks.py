@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ class Rounded:
 Cell = str | Rounded
 _PAGE_DIGITS, _MARKDOWN_DIGITS = 2, 1
 _PICTURES = "images"  # folder beside a Markdown file
+_N_COLORS, _SHRINK = 32, 0.8  # of its pictures
 
 
 def join_cells(cells: Sequence[Cell], separator: str) -> Rounded:
@@ -154,9 +156,21 @@ def write_markdown(report: Document, path: Path) -> list[Path]:
     if drawings:
         (path.parent / _PICTURES).mkdir(parents=True, exist_ok=True)
     for target, drawing in zip(written, drawings, strict=True):
-        write_whole(target, file_bytes(drawing.draw(), ("png",))["png"])
+        write_whole(target, _reduce_colors(file_bytes(drawing.draw(), ("png",))["png"]))
     _write_text(path, markdown_text(report, start))
     return [path, *written]
+
+
+def _reduce_colors(png: bytes) -> bytes:
+    """Return a smaller picture of a chart, which needs few colors."""
+    from PIL import Image  # comes with matplotlib
+
+    buffer = io.BytesIO()
+    with Image.open(io.BytesIO(png)) as image:
+        size = (round(image.width * _SHRINK), round(image.height * _SHRINK))
+        small = image.convert("RGB").resize(size, Image.Resampling.LANCZOS)
+        small.quantize(_N_COLORS).save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
 
 
 def _write_text(path: Path, text: str) -> None:

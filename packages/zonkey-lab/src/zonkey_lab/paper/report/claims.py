@@ -93,6 +93,7 @@ _PRINTED_FIGURES = {
     "HM": {"metric": "hm", "experiment": "generalized-zsl"},
 }
 _BARS, _CURVES, _MAPS = "bars", "curves", "maps"  # figures without numbers
+_STATED = "stated"  # in the text, without numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +102,8 @@ class Claim:
 
     The rule takes a collection, a data set, `arguments`, and those of a measure by name; it
     returns None if there are no records. `readings` holds the names that models have in a reading
-    of the paper; `protocol` is the start of the names of the protocols whose records decide.
+    of the paper; `protocol` is the start of the names of the protocols whose records decide, and
+    `needs` what the records of a data set may lack.
     """
 
     text: str
@@ -112,6 +114,7 @@ class Claim:
     readings: Mapping[str, _Names] = field(default_factory=lambda: _ONE)
     measures: Mapping[str, dict[str, Any]] = field(default_factory=lambda: _NO_MEASURES)
     protocol: str = "zero-shot"
+    needs: str = "records"
 
     def judge(self, collection: Collection) -> list[Judgment]:
         """Return the verdicts of the records, by data set, reading and measure."""
@@ -198,8 +201,10 @@ def _try(
     *arguments: Any,
     readings: Mapping[str, _Names] = _SHOTS,
     measures: Mapping[str, dict[str, Any]] = _TASKS,
+    needs: str = "5-way trials of 1 or 5 shots",
 ) -> Claim:
-    return Claim(text, "Table metafsl", printed, rule, arguments, readings, measures, "trials")
+    source = "Table metafsl"
+    return Claim(text, source, printed, rule, arguments, readings, measures, "trials", needs)
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -208,7 +213,8 @@ CLAIMS: tuple[Claim, ...] = (
              ("SAE", "VZSL", "SP-AEN"), best_of),
     _compete("BPL is better than deep synthesis of features", "pzsl", ("CVAE", "GAN+ALE"), best_of),
     Claim("The printed figures of BPL, to a point", "Tables pzsl, gsrl", print_accuracies("pzsl"),
-          near_the_printed_figure, ("BPL",), _ZERO, _PRINTED_FIGURES),
+          near_the_printed_figure, ("BPL",), _ZERO, _PRINTED_FIGURES,
+          needs="the paper's features"),
     Claim("BPL has the best harmonic mean", "Table gsrl",
           print_accuracies("gsrl", systems_of("gsrl")), best_of,
           ("BPL", systems_of("gsrl"), "hm"), _ZERO),
@@ -216,11 +222,11 @@ CLAIMS: tuple[Claim, ...] = (
           ("BPL",), _ZERO),
     _ablate("Synthesis contributes: BPL1 is better than BPL0", _BARS, better_zero_shot,
             "BPL1", "BPL0"),
-    _ablate("Synthesis gains 3 to 7 points", "text: 3 to 7", gain_within,
+    _ablate("Synthesis gains 3 to 7 points", "3 to 7 points", gain_within,
             "BPL1", "BPL0", 0.03, 0.07),
     _ablate("Competition contributes: BPL is better than BPL1", _BARS, better_zero_shot,
             "BPL", "BPL1"),
-    _ablate("Competition gains 1 to 3 points", "text: 1 to 3", gain_within,
+    _ablate("Competition gains 1 to 3 points", "1 to 3 points", gain_within,
             "BPL", "BPL1", 0.01, 0.03),
     _ablate("All components together: BPL is better than BPL0", _BARS, better_zero_shot,
             "BPL", "BPL0"),
@@ -236,26 +242,26 @@ CLAIMS: tuple[Claim, ...] = (
              ("without ambiguity handling",), better_zero_shot),
     _compete("Competition is better than minimum entropy", "gradopt", ("minimum entropy",),
              better_where_it_moved),
-    Claim("Algorithm 1 converges within 5 steps", "Algorithm 1", "text: t ≤ 5", converges,
-          ("BPL",), _ZERO, {f"by {name}": {"by": name} for name in ("W", "the objective")},
+    Claim("Algorithm 1 converges within 5 steps", "Algorithm 1", "t ≤ 5", converges,
+          ("BPL",), _ZERO, {name: {"by": name} for name in ("W", "objective")},
           "convergence"),
-    _at_once("All novel classes at once: BPL is better than LSL and PPA", _CURVES, best_with_shots,
+    _at_once("At scale: BPL is better than LSL and PPA", _CURVES, best_with_shots,
              _OURS, _AT_SCALE),
-    _at_once("Its lead over LSL and PPA is larger with few shots", _CURVES,
+    _at_once("At scale: the lead over LSL and PPA is larger with few shots", _CURVES,
              leads_more_with_few_shots, _OURS, measures=_LEADS),
-    _at_once("BPL (novel) is better than LSL and PPA", _CURVES, best_with_shots, _NOVEL, _AT_SCALE,
+    _at_once("At scale: BPL (novel) is better than LSL and PPA", _CURVES, best_with_shots, _NOVEL, _AT_SCALE,
              readings=_ONE),
-    _at_once("Base classes help: BPL is better than BPL (novel)", _CURVES, better_with_shots,
+    _at_once("At scale: base classes help, BPL is better than BPL (novel)", _CURVES, better_with_shots,
              _OURS, _NOVEL),
-    _at_once("BPL is better than nearest neighbor", _CURVES, better_with_shots, _OURS, "NN"),
-    _at_once("Nearest neighbor is better than LSL and PPA with one shot", _CURVES, best_with_shots,
+    _at_once("At scale: BPL is better than nearest neighbor", _CURVES, better_with_shots, _OURS, "NN"),
+    _at_once("At scale: nearest neighbor is better than LSL and PPA with one shot", _CURVES, best_with_shots,
              "NN", _AT_SCALE, readings=_ONE,
              measures={name: {**options, "only": 1} for name, options in _HITS.items()}),
-    _at_once("Prototypical and other meta-learned networks fail: NN is better", "text",
+    _at_once("At scale: prototypical and other meta-learned networks fail (NN is better)", _STATED,
              best_with_shots, "NN", _LARGE_NETWORKS, readings=_ONE),
-    _at_once("More shots give better results", ", ".join(map(print_ends, _HITS)),
+    _at_once("At scale: more shots give better results", ", ".join(map(print_ends, _HITS)),
              grows_with_shots, _OURS),
-    _at_once("One shot is better than none", print_first_shot(), one_shot_helps, _OURS,
+    _at_once("At scale: one shot is better than none", print_first_shot(), one_shot_helps, _OURS,
              measures=_NO_MEASURES),
     Claim("Synthesis from shots (SFSP1) is not worse than from base samples (SFSP2), to half a "
           "point", "Table datagen", "; ".join(map(print_syntheses, _HITS)), better_with_shots,
@@ -264,25 +270,25 @@ CLAIMS: tuple[Claim, ...] = (
           "all-classes"),
     Claim("SFSP1 is faster than SFSP2", "Table fsltime", print_minutes(_OURS, _OTHER), faster,
           (_OURS, (_OTHER,)), protocol="runtime"),
-    Claim("SFSP1 stores less of base classes than SFSP2", "Table fsltime", "text", stores_less,
+    Claim("SFSP1 stores less of base classes than SFSP2", "Table fsltime", _STATED, stores_less,
           (_OURS, _OTHER), protocol="runtime"),
     Claim("BPL is faster than LSL and PPA", "Table fsltime", print_minutes(_OURS, *_AT_SCALE),
           faster, (_OURS, _PUBLISHED_SIZES), protocol="runtime"),
-    _try("5-way trials: BPL is better than the meta-learners", print_trials(_OURS, _META),
+    _try("In trials: BPL is better than the meta-learners", print_trials(_OURS, _META),
          best_in_trials, _OURS, _META),
-    _try("PPA is better than the meta-learners", print_trials("PPA", _META), best_in_trials,
+    _try("In trials: PPA is better than the meta-learners", print_trials("PPA", _META), best_in_trials,
          "PPA", _META, readings=_ONE),
-    _try("BPL is better than nearest neighbor", print_trials(_OURS, ("NN",)), better_in_trials,
+    _try("In trials: BPL is better than nearest neighbor", print_trials(_OURS, ("NN",)), better_in_trials,
          _OURS, "NN"),
-    _try("Nearest neighbor is weak: all others are better", print_trials("NN", ("Matching Net",)),
+    _try("In trials: nearest neighbor is weak (all others are better)", print_trials("NN", ("Matching Net",)),
          nearest_neighbor_is_weak, (*_META, "PPA", _OURS), readings=_ONE),
-    _try("BPL is competitive with PPA: at most 1.5 points below",
+    _try("In trials: BPL is at most 1.5 points below PPA with one shot",
          print_trials(_OURS, ("PPA",), (1,)), better_in_trials, _OURS, "PPA", measures={"1-shot": {"n_shot": 1, "margin": _OVER_PPA}}),
-    _try("BPL is better than every other system with five shots",
+    _try("In trials: BPL is better than every other system with five shots",
          print_trials(_OURS, (*_META, "PPA", "NN"), (5,)), best_in_trials, _OURS,
-         (*_META, "PPA", "NN"), measures={"5-shot": {"n_shot": 5}}),
-    _try("Stronger features give better results", print_trials(_OURS, ("BPL (simple CNN)",)),
+         (*_META, "PPA", "NN"), measures={"5-shot": {"n_shot": 5}}, needs="five shots per class"),
+    _try("In trials: stronger features give better results", print_trials(_OURS, ("BPL (simple CNN)",)),
          better_features, _OURS),
     _try("The printed figures of BPL in trials, to a point", print_trials(_OURS, ()),
-         near_the_printed_trials, _OURS),
+         near_the_printed_trials, _OURS, needs="mini-ImageNet"),
 )  # fmt: skip

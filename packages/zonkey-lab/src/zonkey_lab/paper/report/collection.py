@@ -123,8 +123,13 @@ class Collection:
 
     def selection_at(self, run: Record, n_shot: str) -> Record | None:
         """Return the record in which the parameters for a number of shots were chosen."""
-        key = Key(f"selection-all-{n_shot}", run["data_name"], run["model"])
-        return self._choice(key, run["settings"]["parameters_by_shots"][n_shot])
+        chosen = run["settings"]["parameters_by_shots"][n_shot]
+        keys = (
+            Key(f"selection-{task}", run["data_name"], run["model"])
+            for task in (f"all-{n_shot}", "1")  # models that choose themselves do so once
+        )
+        found = (self._choice(key, chosen) for key in keys)
+        return next((each for each in found if each is not None), None)
 
     def zero_selection_of(self, run: Record) -> Record | None:
         """Return the record in which the parameters at K = 0 were chosen, if there is one."""

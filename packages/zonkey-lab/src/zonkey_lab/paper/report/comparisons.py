@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -168,8 +168,7 @@ def _compare_trials(
     a, b = trial_accuracies(first), trial_accuracies(second)
     if a.shape[1] != b.shape[1]:
         return None
-    basis = f"over {a.shape[1]} trials{_describe_seeds(a, b)}"
-    return _compare_pairs(first[0][name], second[0][name], a, b, basis)
+    return _compare_pairs(first[0][name], second[0][name], a, b, _describe_seeds(a, b))
 
 
 def compare_shots(
@@ -182,7 +181,7 @@ def compare_shots(
     if a.shape[1:] != b.shape[1:] or not a.size:
         return None
     names = (first[0]["model"], second[0]["model"])
-    return _compare_pairs(*names, a.mean(axis=2), b.mean(axis=2), _describe_draws(first, a, b))
+    return _compare_pairs(*names, a.mean(axis=2), b.mean(axis=2), _describe_seeds(a, b))
 
 
 def compare_gains(
@@ -196,7 +195,7 @@ def compare_gains(
         return None
     names = (f"lead over {second[0]['model']} with few shots", "with many")
     a_gain, b_gain = (hits[:, :, 0] - hits[:, :, -1] for hits in (a, b))
-    return _compare_pairs(*names, a_gain, b_gain, _describe_draws(first, a, b))
+    return _compare_pairs(*names, a_gain, b_gain, _describe_seeds(a, b))
 
 
 def compare_numbers_of_shots(
@@ -208,19 +207,12 @@ def compare_numbers_of_shots(
         return None
     gains = a - b
     names = (f"K = {more}", f"K = {fewer}")
-    return _compare_pairs(*names, gains, np.zeros_like(gains[:1]), _describe_draws(runs, gains))
-
-
-def _describe_draws(runs: Sequence[Record], *sides: np.ndarray) -> str:
-    """Return what an interval over draws is based on."""
-    is_fixed = runs[0]["results"].get("queries_fixed")
-    kinds = {None: "", True: ", queries fixed", False: ", all other samples are queries"}
-    return f"over {sides[0].shape[1]} draws of shots{kinds[is_fixed]}{_describe_seeds(*sides)}"
+    return _compare_pairs(*names, gains, np.zeros_like(gains[:1]), _describe_seeds(gains))
 
 
 def _describe_seeds(*sides: np.ndarray) -> str:
     n_seeds = max(map(len, sides))
-    return f" and {n_seeds} seeds" if n_seeds > 1 else ""
+    return f"({n_seeds} seeds)" if n_seeds > 1 else ""
 
 
 def _compare_pairs(
@@ -299,55 +291,82 @@ def _phrase(model: str, comparison: Comparison) -> str:
     return f"{model} {'is undecided' if verdict == UNCLEAR else verdict}"
 
 
-def comparison_table(study: Study) -> TableBlock | None:
-    """Return differences on the same samples, trials or shots; None if nothing can be paired.
+def difference_columns(study: Study, metric: str = "") -> dict[str, dict[str, Cell]]:
+    """Return how much the subject differs from every model, by heading and model.
 
-    One row per pair of models, one column per measure.
+    On the same samples, trials or draws; with all novel classes at once, by one metric.
     """
+    experiment = study.experiment
+    if experiment.name in ("generalized-zsl", "any-shot") or experiment.protocol not in _OURS:
+        return {}
+    ours = experiment.subject or _OURS[experiment.protocol]
+    if experiment.name == "on-top":
+        return {f"it - {ours}": _write_all(on_top_comparisons(study))}
+    found: dict[str, dict[str, Cell]] = {}
+    for protocol, runs in study.by_protocol.items():
+        others = [model for model in experiment.models if model != ours]
+        compared = {other: _compare(protocol, runs, ours, other, metric) for other in others}
+        known = {other: each for other, each in compared.items() if each is not None}
+        if known:
+            label = f", {shots_label(runs[ours][0])}" if "trials" in protocol else ""
+            found[f"{ours} - it{label}"] = _write_all(known)
+    return found
+
+
+def describe_differences(study: Study) -> str:
+    """Return what the intervals of these differences are."""
+    name, protocol = study.experiment.name, study.experiment.protocol
+    return _HOW[name if name in _HOW else protocol]
+
+
+def comparison_table(study: Study) -> TableBlock | None:
+    """Return differences between other pairs of models, or numbers of shots; None if none."""
     found: dict[str, dict[str, Cell]] = {}
     for label, comparison in _comparisons(study):
         if comparison is not None:
             pair = f"{comparison.first} - {comparison.second}"
-            basis = comparison.basis
-            write = comparison.interval if basis.startswith("over") else comparison.text
-            found.setdefault(pair, {})[label] = round_text(write)
+            found.setdefault(pair, {})[label] = _write(comparison)
     if not found:
         return None
-    name, protocol = study.experiment.name, study.experiment.protocol
     labels = list(dict.fromkeys(label for cells in found.values() for label in cells))
     rows = [
         [pair, *(cells.get(label, ABSENT) for label in labels)] for pair, cells in found.items()
     ]
-    how = _HOW[name if name in _HOW else protocol]
-    caption = f"{how}, {basis}" if basis.startswith("over") else how
-    return TableBlock(["difference", *labels], rows, caption)
+    return TableBlock(["difference", *labels], rows, describe_differences(study))
+
+
+def _write_all(found: Mapping[str, Comparison]) -> dict[str, Cell]:
+    return {model: _write(comparison) for model, comparison in found.items()}
+
+
+def _write(comparison: Comparison) -> Cell:
+    return round_text(comparison.text)
+
+
+def _compare(
+    protocol: str, runs: Mapping[str, list[Record]], first: str, second: str, metric: str
+) -> Comparison | None:
+    a, b = (runs.get(name, []) for name in (first, second))
+    if protocol == "zero-shot":
+        return compare_predictions(a, b)
+    return compare_shots(a, b, metric) if protocol == "all-classes" else compare_trials(a, b)
 
 
 def _comparisons(study: Study) -> Iterator[tuple[str, Comparison | None]]:
     experiment = study.experiment
-    if experiment.name == "generalized-zsl" or experiment.protocol not in _OURS:
-        return
-    if experiment.name == "on-top":
-        yield from (("accuracy", found) for found in on_top_comparisons(study).values())
-        return
     if experiment.name == "any-shot":
         for model, runs in study.runs.items():
             for fewer, more in pairwise(runs[0]["results"]["shots"]):
                 yield f"{model}, hit@1", compare_numbers_of_shots(runs, "hit@1", more, fewer)
         return
-    ours = experiment.subject or _OURS[experiment.protocol]
-    pairs = [(ours, model) for model in experiment.models if model != ours]
-    if experiment.name == "ablation":
-        pairs += _STEPS_OF_ABLATION
-    pairs += [pair for pair in _PARTS_OF_FUSION if {*pair} <= {*experiment.models}]
-    for protocol, found in study.by_protocol.items():
+    pairs = _STEPS_OF_ABLATION if experiment.name == "ablation" else ()
+    if experiment.protocol in ("trials", "all-classes"):
+        pairs = [pair for pair in _PARTS_OF_FUSION if {*pair} <= {*experiment.models}]
+    for protocol, runs in study.by_protocol.items():
         for a, b in pairs:
-            if a not in found or b not in found:
-                continue
-            if protocol == "zero-shot":
-                yield "accuracy", compare_predictions(found[a], found[b])
-            elif protocol == "all-classes":
-                for metric in experiment.metrics:
-                    yield metric, compare_shots(found[a], found[b], metric)
-            else:
-                yield shots_label(found[a][0]), compare_trials(found[a], found[b])
+            for metric in experiment.metrics:
+                found = _compare(protocol, runs, a, b, metric)
+                label = "accuracy" if protocol == "zero-shot" else metric
+                if found is not None:
+                    label = shots_label(runs[a][0]) if "trials" in protocol else label
+                yield label, found

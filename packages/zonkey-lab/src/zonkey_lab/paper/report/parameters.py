@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -35,15 +36,14 @@ def parameter_tables(collection: Collection, data: str) -> list[TableBlock]:
     tables = []
     for task, protocols in _TASKS.items():
         choices = list(_find_choices(collection, data, protocols))
-        rows = [
-            [choice.model, _format_chosen(choice), _count_points(choice.selection)]
-            for choice in choices
-            if choice.chosen
-        ]
-        if rows:
-            caption = f"{task}: parameters chosen on {_describe_places(choices)}"
-            headings = ["model", "chosen", "points tried"]
-            tables.append(TableBlock(headings, rows, caption, (2,), _remarks(choices)))
+        free = [choice for choice in choices if choice.chosen]
+        if free:
+            usual = Counter(_count_points(each.selection) for each in free).most_common(1)[0][0]
+            rows = [[choice.model, _format_chosen(choice, usual)] for choice in free]
+            where = f"chosen on {_describe_places(choices)}; points tried: {usual} unless stated"
+            tables.append(
+                TableBlock(["model", "chosen"], rows, f"{task}, {where}", (), _remarks(choices))
+            )
     return tables
 
 
@@ -70,13 +70,18 @@ def _find_choices(
                 yield _Choice(f"{model}, K = 0, as for zero-shot learning", zero, selection)
 
 
-def _format_chosen(choice: _Choice) -> str:
+def _format_chosen(choice: _Choice, usual: str) -> str:
     results = {} if choice.selection is None else choice.selection["results"]
     marks = dict.fromkeys(results.get("edges", ()), " (at edge)")
     marks |= dict.fromkeys(results.get("limits", ()), " (at limit)")
-    return ", ".join(
-        f"{name} {value}{marks.get(name, '')}" for name, value in sorted(choice.chosen.items())
+    tried = {name for point in results.get("points", ()) for name in point["parameters"]}
+    text = ", ".join(
+        f"{name} {value}{marks.get(name, '')}"
+        for name, value in sorted(choice.chosen.items())
+        if value is not None or name in tried  # otherwise a default
     )
+    points = _count_points(choice.selection)
+    return text if points == usual else f"{text} ({points})"
 
 
 def _count_points(selection: Record | None) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 from ..experiments import is_zero_shot
 from ..records import Record
 from .blocks import Block, Code, TableBlock, Text
 from .collection import Collection
 from .measures import ABSENT
 
+_MODEL = re.compile(r""" --(model|device) ('[^']*'|\S+)""")
+
 
 def provenance_blocks(collection: Collection, data: str) -> list[Block]:
     """Return commands, seeds, hashes, versions and machines, and the cost of the runs."""
     runs = collection.of_data(data)
-    commands = sorted({run.get("command") or ABSENT for run in runs})
+    commands = sorted({_MODEL.sub("", run.get("command") or ABSENT) for run in runs})
     seeds = sorted({run["seed"] for run in runs})
     hashes = sorted({run["data"]["sha256"][:16] for run in runs})
     zonkeys = sorted({run["versions"]["zonkey"] for run in runs})
@@ -20,7 +24,8 @@ def provenance_blocks(collection: Collection, data: str) -> list[Block]:
         f"Seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}; data sha256 "
         f"{', '.join(hashes)}; zonkey {', '.join(zonkeys)}; {_describe_torch(runs)}."
     )
-    blocks: list[Block] = [Code("\n".join(commands)), Text(text, is_dim=True)]
+    note = Text("Commands; some with --model, for a part of the models.", is_dim=True)
+    blocks: list[Block] = [note, Code("\n".join(commands)), Text(text, is_dim=True)]
     # Zero-shot and few-shot runs may have different splits of the same data.
     found = {(is_zero_shot(run["protocol"]), run["data"]["sha256"]) for run in runs}
     if len(found) > len(dict(found)) or len(zonkeys) > 1:

@@ -47,8 +47,13 @@ def decide(comparison: Comparison, margin: float = 0.0) -> str:
 
 def find_difference(comparison: Comparison, text: str, margin: float = 0.0) -> Finding:
     """Return the verdict on the difference of two models; `text` has their figures."""
-    evidence = round_text(lambda digits: f"{text}; difference {comparison.text(digits)}")
-    return Finding(decide(comparison, margin), evidence, round_text(comparison.interval))
+    return Finding(decide(comparison, margin), *_format_difference(comparison, text))
+
+
+def _format_difference(comparison: Comparison, text: str) -> tuple[Rounded, Rounded]:
+    """Return evidence and gist; Markdown has the figures of models in other tables."""
+    found = round_text(comparison.text)
+    return Rounded(f"{text}: {found.page}", found.markdown), round_text(comparison.interval)
 
 
 def refuse(reason: str, evidence: Cell = "") -> Finding:
@@ -117,8 +122,7 @@ def gain_within(
     elif least <= found.difference <= most and found.sign() > 0:
         verdict = REPRODUCES
     text = _both_figures(collection, data, first, second)
-    evidence = round_text(lambda digits: f"{text}; difference {found.text(digits)}")
-    return Finding(verdict, evidence, round_text(found.interval))
+    return Finding(verdict, *_format_difference(found, text))
 
 
 def best_of(
@@ -219,7 +223,9 @@ def tighter(
     ):
         verdict = REPRODUCES
     text = ", ".join(f"{model} {value:.3f}" for model, value in values.items())
-    return Finding(verdict, text, text)
+    ends = (next(iter(values)), START, full)
+    brief = ", ".join(f"{model} {values[model]:.2f}" for model in ends if model in values)
+    return Finding(verdict, text, brief)
 
 
 def converges(collection: Collection, data: str, model: str, by: str) -> Finding | None:
@@ -239,7 +245,9 @@ def converges(collection: Collection, data: str, model: str, by: str) -> Finding
             f"to step {len(changes)}: {late:.2g}"
         )
         return Finding(
-            REPRODUCES if late < SETTLED else FAILS, text, f"later changes up to {100 * late:.2g} %"
+            REPRODUCES if late < SETTLED else FAILS,
+            text,
+            f"moves by up to {100 * late:.2g} % later",
         )
     start, *later = run["results"]["objective"]
     fifth = later[PAPERS_STEPS - 1]
@@ -249,7 +257,7 @@ def converges(collection: Collection, data: str, model: str, by: str) -> Finding
         f"the objective falls by {100 * fall / abs(start):.3g} % up to step 5 and moves by "
         f"{100 * move / abs(start):.2g} % later"
     )
-    brief = f"later moves up to {100 * share:.2g} % of the fall" if fall > 0 else "no fall"
+    brief = f"moves by up to {100 * share:.2g} % of its fall" if fall > 0 else "no fall"
     return Finding(REPRODUCES if share < SETTLED else FAILS, text, brief)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -18,31 +18,26 @@ from .figures import draw_confusions, experiment_drawing
 from .fits import guard_table
 from .parameters import parameter_tables
 from .provenance import provenance_blocks
-from .summary import claims_section, describe_data, opening_section
+from .summary import claims_section, opening_section
 from .tables import experiment_tables, own_tables
 
 TITLE = "The claims of the paper, measured"
 _OURS = "BPL"
-_WITH_RIDGES = ("pure-zsl", "ablation")
-_RIDGE_NOTE = Text(
-    'FPL, RPL and "BPL, ridge chosen" have their ridge (beta) chosen; the other BPL models keep '
-    "the paper's beta of 0.01.",
-    is_dim=True,
-)
-_MEANINGS = {
-    "as printed": "mu is never lowered, even if a step is indefinite",
-    "unscaled": "the perturbation is not divided by the squared norm of W",
-    "per neighbor": "every neighboring seen class gives 15 samples",
-    "sampled base": "every episode draws base samples of its own",
-}
-_CALIBRATION_NOTE = Text(
-    "HM, calibrated: the harmonic mean at the penalty of seen classes chosen on held-out training "
-    "classes.",
-    is_dim=True,
+_HOW_TO_READ = (
+    "In percent unless a heading says otherwise. Figures of models that draw random numbers: mean ± "
+    "standard deviation over seeds. As printed: mu is never lowered, even if a step is indefinite. "
+    "Unscaled: the perturbation is not divided by the squared norm of W. Per neighbor: every "
+    "neighboring seen class gives 15 samples. Sampled base: every episode draws base samples of its "
+    'own. FPL, RPL and "BPL, ridge chosen" have their ridge (beta) chosen; other BPL models keep '
+    "the paper's 0.01. Features and prototypes have unit length; in models named recommended they "
+    "are power-transformed, centered, brought to unit length and whitened within classes, all "
+    "learned from training classes. HM, calibrated: the harmonic mean at the penalty of seen "
+    "classes chosen on held-out training classes."
 )
 QUICK_BANNER = Text(
     "Quick runs: few seeds, folds and trials; a look, not figures to cite.", is_banner=True
 )
+_QUERIES = {None: "", True: "; queries fixed", False: "; all other samples are queries"}
 _MOST_CLASSES = 50  # that a confusion matrix can show
 _WITH_GUARD = ("pure-zsl", "alternatives", "on-top", "large-scale-fsl", "mini-imagenet")
 
@@ -88,7 +83,7 @@ def details_section(studies: Mapping[str, list[Study]]) -> Section:
         title = f"{experiment.title}, {study.data} ({source}; zonkey bench {experiment.name})"
         is_shown = i == 0 and experiment.paper and experiment.protocol != "map"
         parts.append(Part(title, experiment_blocks(study, not is_shown), is_folded=True))
-    return Section("Tables of every experiment", parts)
+    return Section("Tables of every experiment", parts, _HOW_TO_READ)
 
 
 def runs_section(collection: Collection) -> Section:
@@ -108,14 +103,9 @@ def experiment_blocks(study: Study, with_drawing: bool = True) -> list[Block]:
     name, runs = study.experiment.name, study.firsts
     blocks: list[Block | None] = [
         QUICK_BANNER if study.is_quick else None,
-        Text(describe_data(study.run), is_dim=True),
         *experiment_tables(study),
         *own_tables(study),
         _spread_note(study),
-        _RIDGE_NOTE if name in _WITH_RIDGES else None,
-        _readings_note(runs),
-        _CALIBRATION_NOTE if "hm_calibrated" in study.experiment.metrics else None,
-        preset_note(runs.values()),
         experiment_drawing(study) if with_drawing else None,
         guard_table(study) if name in _WITH_GUARD else None,
         comparison_table(study),
@@ -127,41 +117,28 @@ def experiment_blocks(study: Study, with_drawing: bool = True) -> list[Block]:
     return [block for block in blocks if block is not None]
 
 
-def _readings_note(models: Iterable[str]) -> Text | None:
-    """Explain the readings of the paper that the models' names mention."""
-    names = [part for model in models for part in model.split(", ")]
-    found = [f"{name}, {meaning}" for name, meaning in _MEANINGS.items() if name in names]
-    return Text(f"Readings: {'; '.join(found)}.", is_dim=True) if found else None
-
-
 def _spread_note(study: Study) -> Text | None:
     """Explain the figures after the plus-minus sign."""
     results, settings = study.run["results"], study.run["settings"]
-    n_seeds = max(len(found) for found in study.runs.values())
-    text = None
+    is_fixed, text = results.get("queries_fixed"), None
     match study.experiment.protocol:
-        case "zero-shot" if n_seeds > 1:
-            text = (
-                f"In percent; mean ± standard deviation over {n_seeds} seeds if the model is "
-                "random."
-            )
         case "trials":
             text = (
-                f"In percent; mean ± half the 95 % interval over {results['n_trials']} trials of "
+                f"Mean ± half the 95 % interval over {results['n_trials']} trials of "
                 f"{results['n_way']} classes and {results['n_query']} queries each. The paper "
                 "states neither the number of queries nor how parameters are chosen: both are our "
                 "choice."
             )
         case "unlabeled" | "unlabeled-trials":
             text = (
-                "In percent; in trials, mean ± half the 95 % interval. HM: test samples of seen "
+                "In trials, mean ± half the 95 % interval. HM: test samples of seen "
                 "and unseen classes are in one unlabeled batch. Dirichlet(2): the shares of "
                 "the classes among the queries are drawn, and every query counts alike."
             )
         case "all-classes":
             text = (
-                f"In percent; mean ± standard deviation over {len(results['hit@1'])} draws of "
-                f"shots, all {results['n_novel']} novel classes at once."
+                f"Mean ± standard deviation over {len(results['hit@1'])} draws of shots, all "
+                f"{results['n_novel']} novel classes at once{_QUERIES[is_fixed]}."
             )
         case _ if "n_folds" in settings:
             text = f"Mean ± standard deviation over {settings['n_folds']} class-wise folds."
@@ -180,17 +157,3 @@ def class_blocks(run: Record, name: str) -> list[Block]:
         *class_tables(names, matrix, who),
         Drawing(name, caption, lambda: draw_confusions(names, matrix, shown)),
     ]
-
-
-def preset_note(runs: Iterable[Record]) -> Text | None:
-    """Describe the presets, if some model does not have the paper's."""
-    if all(run["settings"]["preset"] == "paper" for run in runs):
-        return None
-    return Text(
-        "Preset paper: features and prototypes at unit length. Preset recommended: features "
-        "power-transformed, centered, brought to unit length and whitened within classes, "
-        "prototypes power-transformed, centered and brought to unit length, all learned from "
-        "training classes. The model recommended chooses the powers and the shrinkage, and centers "
-        "the prototypes of all classes.",
-        is_dim=True,
-    )

@@ -194,7 +194,7 @@ def leads_more_with_few_shots(
 
     def evidence(digits: int) -> str:
         text = f"lead with K = {fewest}: {points(lead.difference, digits)}"
-        return f"{text}; less that with the most shots: {comparison.text(digits)}"
+        return f"{text}; less that with the most shots: {comparison.interval(digits)}"
 
     return Finding(verdict, round_text(evidence), round_text(lead.interval))
 
@@ -225,7 +225,7 @@ def grows_with_shots(collection: Collection, data: str, model: str, metric: str)
         verdict = FAILS
 
     def evidence(digits: int) -> str:
-        text = f"from K = {shots[0]} to {shots[-1]}: {whole.text(digits)}"
+        text = f"from K = {shots[0]} to {shots[-1]}: {whole.interval(digits)}"
         return f"{text}; least step {points(least, digits)}"
 
     return Finding(verdict, round_text(evidence), round_text(whole.interval))

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..printed import PRINTED, Printed, contradiction, find_printed
 from ..records import Record
-from .blocks import TableBlock
+from .blocks import Cell, TableBlock
 from .collection import Study
+from .comparisons import describe_differences, difference_columns
 from .fits import movement_columns
 from .heads import HEAD_NOTE, describe_heads
 from .measures import (
@@ -65,7 +66,9 @@ def experiment_tables(study: Study) -> list[TableBlock]:
 def _figures_table(study: Study, caption: str, columns: list[Column]) -> TableBlock:
     papers = [find_printed(study.experiment.source, study.data, c.printed) for c in columns]
     heads = describe_heads(study)
-    texts = {**movement_columns(study), **({"system": heads} if heads else {})}
+    differences = difference_columns(study, caption)
+    texts: dict[str, Mapping[str, Cell]] = {**differences, **movement_columns(study)}
+    texts |= {"system": heads} if heads else {}
     rows, notes = [], {}
     for model in list_models(study, {column.printed for column in columns}):
         figures = [found[model] for found in papers if model in found]
@@ -86,6 +89,7 @@ def _figures_table(study: Study, caption: str, columns: list[Column]) -> TableBl
     for column, found in zip(columns, papers, strict=True):
         headings += [*([f"{column.label}, paper"] if found else []), column.label]
     remarks = [f"{note}: {', '.join(models)}." for note, models in notes.items()]
+    remarks += [f"{describe_differences(study)}."] if differences else []
     remarks += [*([HEAD_NOTE] if heads else []), *_name_missing(study)]
     numbers = range(1, len(headings))
     return TableBlock([*headings, *texts], rows, caption, numbers, remarks)
@@ -325,13 +329,13 @@ def convergence_table(run: Record) -> TableBlock:
     objective, changes = results["objective"], results["change"]
     accuracies = accuracies_by_step(run)
     rows = []
-    for step in range(max(len(objective), max(accuracies, default=0) + 1)):
+    for step in sorted({*accuracies} & {*range(len(objective))}):
         rows.append(
             [
                 str(step),
-                f"{objective[step]:.6g}" if step < len(objective) else ABSENT,
+                f"{objective[step]:.6g}",
                 f"{changes[step - 1]:.2g}" if 0 < step <= len(changes) else ABSENT,
-                f"{100 * accuracies[step]:.1f}" if step in accuracies else ABSENT,
+                f"{100 * accuracies[step]:.1f}",
             ]
         )
     caption = f"{run['model']} after each step of Algorithm 1 (the paper: at most 5)"
