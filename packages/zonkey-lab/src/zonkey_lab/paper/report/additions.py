@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..experiments import EXPERIMENTS
+from ..experiments import EXPERIMENTS, RECOMMENDED
 from .blocks import Cell, round_text
 from .collection import Collection
 from .comparisons import compare_predictions, on_top_summary
@@ -35,8 +35,8 @@ def _tell_any_shot(collection: Collection, data: str) -> str | None:
 
 def _tell_area(collection: Collection, data: str) -> str | None:
     found = accuracy_column(collection.study("generalized-zsl", data), "ausuc").values
-    texts = [f"{model} {value.percent()}" for model, value in found.items() if value is not None]
-    return ", ".join(texts) or None
+    known = ((model, found.get(model)) for model in ("BPL0", "BPL", RECOMMENDED))
+    return ", ".join(f"{model} {value.percent()}" for model, value in known if value) or None
 
 
 def _tell_sensitivity(collection: Collection, data: str) -> str | None:

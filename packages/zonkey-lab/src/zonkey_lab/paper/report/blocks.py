@@ -222,8 +222,9 @@ def _block(block: Block, pictures: str) -> str:
         case TableBlock():
             return "" if block.is_page_only else _table(block)
         case Drawing():
-            caption = _escape(block.caption)
-            return f"![{caption}]({pictures}{block.name}.png)" if block.is_leading else ""
+            if not block.is_leading:
+                return ""
+            return f"![{block.name}]({pictures}{block.name}.png)\n\n{_paragraph(block.caption)}"
 
 
 def _table(table: TableBlock) -> str:

@@ -9,6 +9,7 @@ from .blocks import Cell, Part, Section, TableBlock, Text
 from .claims import IN_PART, JudgedClaim
 from .collection import Collection
 from .rules import BALANCE, UNMOVED
+from .summary import join_measures
 
 RULES = (
     "Better: a model is better than another if the 95 % interval of their paired difference lies "
@@ -63,14 +64,13 @@ RULES = (
 
 
 def evidence_section(collection: Collection, judged: Sequence[JudgedClaim]) -> Section:
-    """Return every verdict with its evidence, and what the paper does not have, folded."""
+    """Return the evidence for each reading, and what the paper does not have, folded."""
     parts = []
     for data in collection.data_names:
         rows = [row for each in judged for row in _rows(each, data)]
         if rows:
-            headings = ["claim", "reading, measure", "verdict", "evidence"]
-            title = f"Every verdict and its evidence, {data}"
-            parts.append(Part(title, [TableBlock(headings, rows)], is_folded=True))
+            table = TableBlock(["claim", "reading", "evidence"], rows)
+            parts.append(Part(f"Evidence for each reading, {data}", [table], is_folded=True))
     rows = additions(collection)
     if rows:
         table = TableBlock(["addition", "data", "result"], rows)
@@ -79,16 +79,15 @@ def evidence_section(collection: Collection, judged: Sequence[JudgedClaim]) -> S
 
 
 def _rows(judged: JudgedClaim, data: str) -> list[list[Cell]]:
-    """Return the verdicts on a claim; the same verdict and evidence once."""
-    found: dict[tuple[str, Cell], list[str]] = {}
+    """Return the evidence for a claim, by reading; readings of the same evidence once."""
+    found: dict[str, dict[str, Cell]] = {}
     for each in judged.judgments:
         if each.data == data:
-            name = ", ".join(filter(None, (each.reading, each.measure)))
-            found.setdefault((each.finding.verdict, each.finding.evidence), []).append(name)
-    return [
-        [str(judged.number), "; ".join(names), verdict, evidence]
-        for (verdict, evidence), names in found.items()
-    ]
+            found.setdefault(each.reading, {})[each.measure] = each.finding.evidence
+    names: dict[Cell, list[str]] = {}
+    for reading, evidence in found.items():
+        names.setdefault(join_measures(evidence), []).append(reading)
+    return [[str(judged.number), "; ".join(of), text] for text, of in names.items()]
 
 
 def rules_section() -> Section:

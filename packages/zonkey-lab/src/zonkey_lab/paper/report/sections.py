@@ -24,21 +24,22 @@ from .tables import experiment_tables, own_tables
 TITLE = "The claims of the paper, measured"
 _OURS = "BPL"
 _HOW_TO_READ = (
-    "In percent unless a heading says otherwise. Figures of models that draw random numbers: mean ± "
-    "standard deviation over seeds. As printed: mu is never lowered, even if a step is indefinite. "
-    "Unscaled: the perturbation is not divided by the squared norm of W. Per neighbor: every "
-    "neighboring seen class gives 15 samples. Sampled base: every episode draws base samples of its "
-    'own. FPL, RPL and "BPL, ridge chosen" have their ridge (beta) chosen; other BPL models keep '
-    "the paper's 0.01. Features and prototypes have unit length; in models named recommended they "
-    "are power-transformed, centered, brought to unit length and whitened within classes, all "
-    "learned from training classes. HM, calibrated: the harmonic mean at the penalty of seen "
-    "classes chosen on held-out training classes."
+    "In percent unless a heading says otherwise. Figures of models that draw random numbers: mean "
+    "± standard deviation over seeds. As printed: mu is never lowered, even if a step is "
+    "indefinite. Unscaled: the perturbation is not divided by the squared norm of W. Per "
+    "neighbor: every neighboring seen class gives 15 samples. Sampled base: every episode draws "
+    'base samples of its own. FPL, RPL and "BPL, ridge chosen" have their ridge (beta) chosen; '
+    "other BPL models keep the paper's 0.01. Features and prototypes have unit length; in models "
+    "named recommended they are power-transformed, centered, brought to unit length and whitened "
+    "within classes, all learned from training classes. HM, calibrated: the harmonic mean at the "
+    "penalty of seen classes chosen on held-out training classes."
 )
 QUICK_BANNER = Text(
     "Quick runs: few seeds, folds and trials; a look, not figures to cite.", is_banner=True
 )
 _QUERIES = {None: "", True: "; queries fixed", False: "; all other samples are queries"}
 _MOST_CLASSES = 50  # that a confusion matrix can show
+_CONTAINED = {"synthesis": "large-scale-fsl"}  # whose tables have all figures of the other
 _WITH_GUARD = ("pure-zsl", "alternatives", "on-top", "large-scale-fsl", "mini-imagenet")
 
 
@@ -79,11 +80,18 @@ def details_section(studies: Mapping[str, list[Study]]) -> Section:
     parts = []
     for i, study in ((i, study) for found in studies.values() for i, study in enumerate(found)):
         experiment = study.experiment
+        if experiment.name in _CONTAINED and study.data in _data_of(studies, experiment.name):
+            continue
         source = experiment.paper or "not in the paper"
         title = f"{experiment.title}, {study.data} ({source}; zonkey bench {experiment.name})"
         is_shown = i == 0 and experiment.paper and experiment.protocol != "map"
         parts.append(Part(title, experiment_blocks(study, not is_shown), is_folded=True))
     return Section("Tables of every experiment", parts, _HOW_TO_READ)
+
+
+def _data_of(studies: Mapping[str, list[Study]], name: str) -> set[str]:
+    """Return the data sets of the experiment that contains another one."""
+    return {study.data for study in studies.get(_CONTAINED[name], ())}
 
 
 def runs_section(collection: Collection) -> Section:

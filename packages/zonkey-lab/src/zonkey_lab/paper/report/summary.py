@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..experiments import EXPERIMENTS
 from ..printed import PRINTED, find_printed
 from ..records import Record
-from .blocks import Block, Cell, Code, Part, Section, TableBlock, Text, join_cells
+from .blocks import Block, Cell, Code, Part, Rounded, Section, TableBlock, Text, join_cells
 from .claims import OUTCOMES, JudgedClaim, Judgment
 from .collection import Collection
 from .rules import NOT_JUDGED
@@ -149,12 +149,17 @@ def _format_ours(judged: JudgedClaim, main: str) -> Cell:
     for data, judgments in group_by_data(judged).items():
         first = judgments[0].reading
         gists = {each.measure: each.finding.brief for each in judgments if each.reading == first}
-        if len({str(gist) for gist in gists.values()}) == 1:
-            gists = {"": next(iter(gists.values()))}
-        cells = [join_cells([name, gist], " ") if name else gist for name, gist in gists.items()]
-        text = join_cells(cells, "; ")
+        text = join_measures(gists)
         lines.append(text if data == main else join_cells([f"{data}:", text], " "))
-    return join_cells(lines, "\n") if lines else f"no {judged.claim.needs}"
+    return join_cells(lines, "\n") if lines else f"needs {judged.claim.needs}"
+
+
+def join_measures(cells: Mapping[str, Cell]) -> Rounded:
+    """Return one cell of those of several measures, which are named if they differ."""
+    if len({*cells.values()}) == 1:
+        return join_cells([*cells.values()][:1], "")
+    named = [join_cells([name, cell], " ") if name else cell for name, cell in cells.items()]
+    return join_cells(named, "; ")
 
 
 def _format_verdicts(judged: JudgedClaim, main: str) -> str:
