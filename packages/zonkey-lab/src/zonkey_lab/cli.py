@@ -181,6 +181,7 @@ def _print_experiment(name: str, data: list[str], runs: Path, console: Console) 
     from rich.text import Text
 
     from .paper.report.collection import read_collection
+    from .paper.report.fits import guard_table
     from .paper.report.tables import describe_features, experiment_tables, own_tables
 
     try:
@@ -192,7 +193,9 @@ def _print_experiment(name: str, data: list[str], runs: Path, console: Console) 
         study = collection.study(name, entry)
         if not study.runs:
             continue
-        for found in experiment_tables(study) or own_tables(study):
+        guard = guard_table(study)
+        tables = [*(experiment_tables(study) or own_tables(study)), *([guard] if guard else [])]
+        for found in tables:
             _print_figures(f"{EXPERIMENTS[name].title}, {entry}", found, console)
         features = describe_features(study.run)
         console.print(Text(f"Features used: {features}."), soft_wrap=True)
