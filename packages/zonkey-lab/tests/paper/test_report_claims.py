@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from made_up_records import PUBLISHED_SIZES, SYSTEMS, UNSCALED, MadeUp
 
-from zonkey_lab.paper.report.additions import additions
 from zonkey_lab.paper.report.blocks import Rounded
 from zonkey_lab.paper.report.claims import (
     CLAIMS,
@@ -239,7 +238,6 @@ def test_trials_are_claimed_of_the_papers_size_only(fresh, n_way, n_shot, n_clai
 
 def test_nothing_is_said_where_there_are_no_records():
     assert {each.outcome for each in judge(Collection([]))} == {NOT_JUDGED}
-    assert additions(Collection([])) == []
 
 
 # Sizes of gains, entropy, other systems, balance, maps

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from zonkey.metrics import paired_bootstrap_interval
 from ..experiments import RANDOM
 from ..records import Record
 from .blocks import Block, Cell, TableBlock, Text, round_text
-from .collection import Collection, Study
+from .collection import Study
 from .fits import predictions
 from .measures import (
     ABSENT,
@@ -35,7 +34,6 @@ _RULE = Text(
     is_dim=True,
 )
 _OURS = {"zero-shot": "BPL", "trials": "BPL (SFSP1)", "all-classes": "BPL (SFSP1)"}
-_STEPS_OF_ABLATION = (("BPL1", "BPL0"), ("BPL0", "RPL"), ("BPL0", "FPL"))
 _PARTS_OF_FUSION = (("recommended", "shots alone"), ("recommended", "prototype alone"))
 _HOW = {
     "zero-shot": (
@@ -44,7 +42,6 @@ _HOW = {
     ),
     "trials": "Differences in points, with the 95 % interval",
     "all-classes": "Differences in points, averaged over K, with the 95 % interval",
-    "any-shot": "Gain by one more shot in points, with the 95 % interval",
 }
 
 
@@ -168,7 +165,7 @@ def _compare_trials(
     a, b = trial_accuracies(first), trial_accuracies(second)
     if a.shape[1] != b.shape[1]:
         return None
-    return _compare_pairs(first[0][name], second[0][name], a, b, _describe_seeds(a, b))
+    return _compare_pairs(first[0][name], second[0][name], a, b)
 
 
 def compare_shots(
@@ -181,7 +178,7 @@ def compare_shots(
     if a.shape[1:] != b.shape[1:] or not a.size:
         return None
     names = (first[0]["model"], second[0]["model"])
-    return _compare_pairs(*names, a.mean(axis=2), b.mean(axis=2), _describe_seeds(a, b))
+    return _compare_pairs(*names, a.mean(axis=2), b.mean(axis=2))
 
 
 def compare_gains(
@@ -195,7 +192,7 @@ def compare_gains(
         return None
     names = (f"lead over {second[0]['model']} with few shots", "with many")
     a_gain, b_gain = (hits[:, :, 0] - hits[:, :, -1] for hits in (a, b))
-    return _compare_pairs(*names, a_gain, b_gain, _describe_seeds(a, b))
+    return _compare_pairs(*names, a_gain, b_gain)
 
 
 def compare_numbers_of_shots(
@@ -207,21 +204,14 @@ def compare_numbers_of_shots(
         return None
     gains = a - b
     names = (f"K = {more}", f"K = {fewer}")
-    return _compare_pairs(*names, gains, np.zeros_like(gains[:1]), _describe_seeds(gains))
+    return _compare_pairs(*names, gains, np.zeros_like(gains[:1]))
 
 
-def _describe_seeds(*sides: np.ndarray) -> str:
-    n_seeds = max(map(len, sides))
-    return f"({n_seeds} seeds)" if n_seeds > 1 else ""
-
-
-def _compare_pairs(
-    first: str, second: str, a: np.ndarray, b: np.ndarray, basis: str
-) -> Comparison | None:
+def _compare_pairs(first: str, second: str, a: np.ndarray, b: np.ndarray) -> Comparison | None:
     if a.shape[1] < 2:
         return None
     mean, half_width = estimate_mean(a, b)
-    return Comparison(first, second, mean, mean - half_width, mean + half_width, basis)
+    return Comparison(first, second, mean, mean - half_width, mean + half_width)
 
 
 def _select_shots(runs: Sequence[Record], metric: str, only: int | None = None) -> np.ndarray:
@@ -273,19 +263,6 @@ def on_top_blocks(study: Study) -> list[Block]:
     return [Text(f"{text}{'; '.join(verdicts)}."), _RULE]
 
 
-def on_top_summary(collection: Collection, data: str) -> Cell | None:
-    """Return verdicts and differences for the summary."""
-    found = on_top_comparisons(collection.study("on-top", data))
-
-    def write(digits: int) -> str:
-        return "; ".join(
-            f"{_phrase(model, comparison)} ({comparison.text(digits)})"
-            for model, comparison in found.items()
-        )
-
-    return round_text(write) if found else None
-
-
 def _phrase(model: str, comparison: Comparison) -> str:
     verdict = verdict_of(comparison)
     return f"{model} {'is undecided' if verdict == UNCLEAR else verdict}"
@@ -315,17 +292,21 @@ def difference_columns(study: Study, metric: str = "") -> dict[str, dict[str, Ce
 
 def describe_differences(study: Study) -> str:
     """Return what the intervals of these differences are."""
-    name, protocol = study.experiment.name, study.experiment.protocol
-    return _HOW[name if name in _HOW else protocol]
+    return _HOW[study.experiment.protocol]
 
 
 def comparison_table(study: Study) -> TableBlock | None:
-    """Return differences between other pairs of models, or numbers of shots; None if none."""
+    """Return what fusion gains over its parts; None if the experiment has no such models."""
     found: dict[str, dict[str, Cell]] = {}
-    for label, comparison in _comparisons(study):
-        if comparison is not None:
-            pair = f"{comparison.first} - {comparison.second}"
-            found.setdefault(pair, {})[label] = _write(comparison)
+    experiment = study.experiment
+    pairs = _PARTS_OF_FUSION if experiment.protocol in ("trials", "all-classes") else ()
+    for protocol, runs in study.by_protocol.items():
+        for a, b in pairs:
+            for metric in experiment.metrics:
+                comparison = _compare(protocol, runs, a, b, metric)
+                if comparison is not None:
+                    label = shots_label(runs[a][0]) if "trials" in protocol else metric
+                    found.setdefault(f"{a} - {b}", {})[label] = _write(comparison)
     if not found:
         return None
     labels = list(dict.fromkeys(label for cells in found.values() for label in cells))
@@ -350,23 +331,3 @@ def _compare(
     if protocol == "zero-shot":
         return compare_predictions(a, b)
     return compare_shots(a, b, metric) if protocol == "all-classes" else compare_trials(a, b)
-
-
-def _comparisons(study: Study) -> Iterator[tuple[str, Comparison | None]]:
-    experiment = study.experiment
-    if experiment.name == "any-shot":
-        for model, runs in study.runs.items():
-            for fewer, more in pairwise(runs[0]["results"]["shots"]):
-                yield f"{model}, hit@1", compare_numbers_of_shots(runs, "hit@1", more, fewer)
-        return
-    pairs = _STEPS_OF_ABLATION if experiment.name == "ablation" else ()
-    if experiment.protocol in ("trials", "all-classes"):
-        pairs = [pair for pair in _PARTS_OF_FUSION if {*pair} <= {*experiment.models}]
-    for protocol, runs in study.by_protocol.items():
-        for a, b in pairs:
-            for metric in experiment.metrics:
-                found = _compare(protocol, runs, a, b, metric)
-                label = "accuracy" if protocol == "zero-shot" else metric
-                if found is not None:
-                    label = shots_label(runs[a][0]) if "trials" in protocol else label
-                yield label, found

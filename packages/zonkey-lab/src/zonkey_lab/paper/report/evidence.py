@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .additions import additions
 from .blocks import Cell, Part, Section, TableBlock, Text
 from .claims import IN_PART, JudgedClaim
 from .collection import Collection
@@ -64,17 +63,13 @@ RULES = (
 
 
 def evidence_section(collection: Collection, judged: Sequence[JudgedClaim]) -> Section:
-    """Return the evidence for each reading, and what the paper does not have, folded."""
+    """Return the evidence for each reading, folded."""
     parts = []
     for data in collection.data_names:
         rows = [row for each in judged for row in _rows(each, data)]
         if rows:
             table = TableBlock(["claim", "reading", "evidence"], rows)
             parts.append(Part(f"Evidence for each reading, {data}", [table], is_folded=True))
-    rows = additions(collection)
-    if rows:
-        table = TableBlock(["addition", "data", "result"], rows)
-        parts.append(Part("What the paper does not have", [table], is_folded=True))
     return Section("Evidence", parts)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from zonkey.metrics import mean_confidence_interval
 
@@ -137,13 +138,15 @@ def best_of(
 
 
 def decide_best(
-    known: dict[str, Comparison | None], left_out: dict[str, str] | None = None
+    known: dict[str, Comparison | None],
+    left_out: Mapping[str, str] = MappingProxyType({}),
+    kinds: Sequence[str] = ("better than", "no visible difference to", "worse than"),
 ) -> Finding | None:
     """Decide whether a model beats all others, from its comparison with each.
 
-    `left_out` holds systems that are not what the claim is about, each with the reason.
+    `left_out` holds systems that are not what the claim is about, each with the reason; `kinds`
+    says in words what a positive difference is, none, and a negative one.
     """
-    left_out = left_out or {}
     found = {
         other: comparison
         for other, comparison in known.items()
@@ -158,9 +161,9 @@ def decide_best(
         verdict = FAILS
     elif min(signs.values()) > 0 and len(found) == len(known):
         verdict = REPRODUCES
-    kinds = {1: "better than", 0: "no visible difference to", -1: "worse than"}
     names = {
-        kind: [other for other in signs if signs[other] == sign] for sign, kind in kinds.items()
+        kind: [other for other in signs if signs[other] == sign]
+        for sign, kind in zip((1, 0, -1), kinds, strict=True)
     }
     names["not measured:"] = [other for other in known if other not in {*found, *left_out}]
     texts = [f"{kind} {', '.join(others)}" for kind, others in names.items() if others]

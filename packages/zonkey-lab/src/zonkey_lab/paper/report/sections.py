@@ -150,6 +150,9 @@ def _spread_note(study: Study) -> Text | None:
             )
         case _ if "n_folds" in settings:
             text = f"Mean ± standard deviation over {settings['n_folds']} class-wise folds."
+    n_seeds = max(len(runs) for found in study.by_protocol.values() for runs in found.values())
+    if text and n_seeds > 1:
+        text += f" Trained systems: over {n_seeds} seeds of the training, too."
     return None if text is None else Text(text, is_dim=True)
 
 

@@ -10,7 +10,6 @@ from ..records import Record
 from .blocks import round_text
 from .collection import Collection
 from .comparisons import (
-    Comparison,
     compare_features,
     compare_gains,
     compare_numbers_of_shots,
@@ -86,23 +85,8 @@ def nearest_neighbor_is_weak(
     features = describe_features(runs[0])
     if not any(name.lower() in features.lower() for name in _OWN_NETWORKS):
         return refuse("the features are not those of a network trained on the base classes")
-    signs = {other: found.sign() for other, found in known.items() if found is not None}
-    verdict = UNDECIDED
-    if min(signs.values()) < 0:
-        verdict = FAILS
-    elif min(signs.values()) > 0 and len(signs) == len(known):
-        verdict = REPRODUCES
-    return Finding(verdict, *_count_better(signs, known))
-
-
-def _count_better(signs: dict[str, int], known: dict[str, Comparison | None]) -> tuple[str, str]:
-    kinds = {-1: "better than", 0: "no visible difference to", 1: "worse than"}
-    groups = {kind: [o for o in signs if signs[o] == sign] for sign, kind in kinds.items()}
-    groups["not measured:"] = [other for other in known if other not in signs]
-    shown = {kind: others for kind, others in groups.items() if others}
-    texts = [f"{kind} {', '.join(others)}" for kind, others in shown.items()]
-    counts = [f"{kind} {len(others)}" for kind, others in shown.items()]
-    return f"NN is {'; '.join(texts)}", f"NN is {', '.join(counts)}"
+    kinds = ("worse than", "no visible difference to", "better than")
+    return decide_best(known, kinds=kinds)
 
 
 def better_features(collection: Collection, data: str, model: str, n_shot: int) -> Finding | None:
