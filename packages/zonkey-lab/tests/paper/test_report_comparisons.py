@@ -1,6 +1,7 @@
 """Comparisons, additions and classes of the report, against computations of their own."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -157,6 +158,18 @@ def test_trials_are_compared_in_pairs(made, collection):
         first, second = (made.results[protocol, name, 0]["accuracies"] for name in names)
         low, high = stats.ttest_rel(first, second).confidence_interval(0.95)
         assert cell.page == written(np.mean(first - second), low, high)
+
+
+def test_without_the_papers_model_the_first_one_is_compared(fresh, tmp_path):
+    values = np.array([0.3, 0.4, 0.6, 0.5])
+    for model, shift in {"NN": 0.1, "PPA": 0.0}.items():
+        fresh.trials(model, 0, 1, values + shift)
+    collection = read_collection(tmp_path)
+    experiment = replace(EXPERIMENTS["mini-imagenet"], models=("NN", "PPA"))
+    study = replace(collection.study("mini-imagenet", "cub"), experiment=experiment)
+    ((heading, cells),) = difference_columns(study).items()
+    assert heading == "NN - it, 1-shot"
+    assert cells["PPA"].page == "+10.00 [+10.00, +10.00]"
 
 
 def test_shots_are_compared_in_pairs_over_draws(made, collection):

@@ -39,7 +39,7 @@ def note_of(found, model, name="", data="cub"):
     """Return the remark about printed figures that names a model."""
     table, *_ = experiment_tables(found.study(name, data) if name else found)
     notes = [remark for remark in table.remarks if not remark.startswith(("Not run", "Head"))]
-    found = [note for note in notes if model in note.rpartition(": ")[2].rstrip(".").split(", ")]
+    found = [note for note in notes if model in note.rpartition(": ")[2].rstrip(".").split("; ")]
     return found[0].rpartition(": ")[0] if found else ""
 
 
@@ -142,8 +142,8 @@ def test_times_are_told_for_each_number_of_shots_in_units_that_can_be_read(tmp_p
     ]
     note = "not comparable: the paper used ResNet50 features"
     assert table.remarks[:2] == [
-        f"{note}: BPL (SFSP1), BPL (SFSP2).",
-        "as printed, on ResNet50 features: LSL, PPA.",
+        f"{note}: BPL (SFSP1); BPL (SFSP2).",
+        "as printed, on ResNet50 features: LSL; PPA.",
     ]
 
 
@@ -492,7 +492,7 @@ def test_heads_are_named_with_what_they_are_without_training(fresh, tmp_path):
     study = study_of(tmp_path, "mini-imagenet", ("MAML", "SNAIL", "NN"))
     systems = {model: row["system"] for model, row in by_model(study).items()}
     untrained = "head; untrained, 5-shot: close to SimpleShot"
-    assert systems == {"MAML": untrained, "SNAIL": "head", "NN": "-"}
+    assert systems == {"MAML": untrained, "SNAIL": "head", "NN": ""}
     (table,) = experiment_tables(study)
     assert any(remark.startswith("Head: trained on frozen features") for remark in table.remarks)
 
@@ -501,7 +501,7 @@ def test_models_without_records_are_named(fresh, tmp_path):
     fresh.trials("BPL (SFSP1)", 0.5, 1)
     study = study_of(tmp_path, "mini-imagenet", ("BPL (SFSP1)", "NN", "PPA"))
     (table,) = experiment_tables(study)
-    assert table.remarks[-1].startswith("Not run, so without records: NN, PPA. zonkey bench mini")
+    assert table.remarks[-1].startswith("Not run, so without records: NN; PPA. zonkey bench mini")
 
 
 # What is read

@@ -277,6 +277,8 @@ def difference_columns(study: Study, metric: str = "") -> dict[str, dict[str, Ce
     if experiment.name in ("generalized-zsl", "any-shot") or experiment.protocol not in _OURS:
         return {}
     ours = experiment.subject or _OURS[experiment.protocol]
+    if ours not in experiment.models:  # then the baseline, which is the first
+        ours = experiment.models[0]
     if experiment.name == "on-top":
         return {f"it - {ours}": _write_all(on_top_comparisons(study))}
     found: dict[str, dict[str, Cell]] = {}

@@ -8,8 +8,9 @@ from ..records import Record
 from .collection import Study
 from .measures import shots_label
 
-# Systems that the paper lists as networks, and what their head equals before the first step.
+# Systems that are published as networks, and what their head equals before the first step.
 HEADS: Mapping[str, str] = {
+    "LSL": "logistic regression on the shots",
     "Matching Net": "cosines with the shots",
     "Meta-Learn LSTM": "close to SimpleShot",
     "MAML": "close to SimpleShot",
@@ -25,11 +26,6 @@ HEAD_NOTE = (
     "improved validation classes (max_iter 0), and the head equals what is named."
 )
 _EPOCHS = "max_iter"
-
-
-def is_head(run: Record) -> bool:
-    """Whether a run is of a head over frozen features, and not of a whole network."""
-    return run["model"] in HEADS and run["data"].get("features") != "pictures"
 
 
 def untrained_shots(runs: Sequence[Record]) -> list[int]:
@@ -60,19 +56,19 @@ def describe_heads(study: Study) -> dict[str, str]:
     """Return which models of few-shot tables are heads, and with which shots untrained."""
     if study.experiment.protocol not in ("trials", "all-classes"):
         return {}
-    found: dict[str, str] = {}
+    found: dict[str, str] = dict.fromkeys(study.runs, "")
     for protocol, runs_of in study.by_protocol.items():
         for model, runs in runs_of.items():
-            if not is_head(runs[0]):
+            if model not in HEADS:
                 continue
-            text = found.setdefault(model, "head")
+            text = found[model] = found[model] or "head"
             shots = untrained_shots(runs)
             if shots:
                 which = shots_label(runs[0]) if "trials" in protocol else _list_shots(shots)
                 rest = f"untrained, {which}"
                 equal = "" if "untrained" in text else f": {HEADS[model]}"
                 found[model] = f"{text}; {rest}{equal}"
-    return found
+    return found if any(found.values()) else {}
 
 
 def _list_shots(shots: Sequence[int]) -> str:

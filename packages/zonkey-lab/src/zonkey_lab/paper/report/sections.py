@@ -133,7 +133,7 @@ def _spread_note(study: Study) -> Text | None:
         case "trials":
             text = (
                 f"Mean ± half the 95 % interval over {results['n_trials']} trials of "
-                f"{results['n_way']} classes and {results['n_query']} queries each. The paper "
+                f"{results['n_way']} classes, queries per class: {results['n_query']}. The paper "
                 "states neither the number of queries nor how parameters are chosen: both are our "
                 "choice."
             )

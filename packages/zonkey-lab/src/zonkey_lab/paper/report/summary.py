@@ -58,8 +58,9 @@ def headline(collection: Collection, judged: Sequence[JudgedClaim]) -> str:
     counts = Counter(each.outcome for each in judged)
     whole, partly, failed, open_, unjudged = (counts[outcome] for outcome in OUTCOMES)
     own = "" if count_measured(collection) else ", none of it with the paper's own features"
+    used = {judgment.data for each in judged for judgment in each.judgments}
     return (
-        f"Measured on {' and '.join(collection.data_names)}{own}: of the paper's {len(judged)} "
+        f"Measured on {' and '.join(sorted(used)) or 'no data'}{own}: of the paper's {len(judged)} "
         f"claims, {whole} are reproduced, {partly} in part, {failed} are not, {open_} are "
         f"undecided, and the data cannot show {unjudged}."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,15 +60,21 @@ def experiment_tables(study: Study) -> list[TableBlock]:
         for label, columns in column_groups(study).items()
         if any(any(column.values.values()) for column in columns)
     }
-    return [_figures_table(study, label, columns) for label, columns in groups.items()]
+    tables = [_figures_table(study, label, columns) for label, columns in groups.items()]
+    if tables:  # what holds for all follows the last
+        remarks = [*tables[-1].remarks, *_explain_columns(study)]
+        tables[-1] = replace(tables[-1], remarks=remarks)
+    return tables
 
 
 def _figures_table(study: Study, caption: str, columns: list[Column]) -> TableBlock:
     papers = [find_printed(study.experiment.source, study.data, c.printed) for c in columns]
     heads = describe_heads(study)
-    differences = difference_columns(study, caption)
-    texts: dict[str, Mapping[str, Cell]] = {**differences, **movement_columns(study)}
-    texts |= {"system": heads} if heads else {}
+    texts: dict[str, Mapping[str, Cell]] = {
+        **difference_columns(study, caption),
+        **movement_columns(study),
+        **({"system": heads} if heads else {}),
+    }
     rows, notes = [], {}
     for model in list_models(study, {column.printed for column in columns}):
         figures = [found[model] for found in papers if model in found]
@@ -88,11 +94,19 @@ def _figures_table(study: Study, caption: str, columns: list[Column]) -> TableBl
     headings = ["model"]
     for column, found in zip(columns, papers, strict=True):
         headings += [*([f"{column.label}, paper"] if found else []), column.label]
-    remarks = [f"{note}: {', '.join(models)}." for note, models in notes.items()]
-    remarks += [f"{describe_differences(study)}."] if differences else []
-    remarks += [*([HEAD_NOTE] if heads else []), *_name_missing(study)]
     numbers = range(1, len(headings))
-    return TableBlock([*headings, *texts], rows, caption, numbers, remarks)
+    return TableBlock([*headings, *texts], rows, caption, numbers, _list_notes(notes))
+
+
+def _list_notes(notes: Mapping[str, list[str]]) -> list[str]:
+    return [f"{note}: {'; '.join(models)}." for note, models in notes.items()]
+
+
+def _explain_columns(study: Study) -> list[str]:
+    """Say what differences and heads are, and which models have no records."""
+    differences = any(difference_columns(study, metric) for metric in study.experiment.metrics)
+    remarks = [f"{describe_differences(study)}."] if differences else []
+    return [*remarks, *([HEAD_NOTE] if describe_heads(study) else []), *_name_missing(study)]
 
 
 def _name_missing(study: Study) -> list[str]:
@@ -101,7 +115,7 @@ def _name_missing(study: Study) -> list[str]:
     if not absent:
         return []
     command = f"zonkey bench {study.experiment.name} --data {study.data}"
-    return [f"Not run, so without records: {', '.join(absent)}. {command} adds them."]
+    return [f"Not run, so without records: {'; '.join(absent)}. {command} adds them."]
 
 
 def column_groups(study: Study) -> dict[str, list[Column]]:
@@ -236,14 +250,13 @@ def runtime_table(study: Study) -> TableBlock:
             notes.setdefault(note, []).append(model)
     headings = ["model", *(["paper"] if figures else []), *(f"K = {K}" for K in shots)]
     headings += ["stored of base classes", "peak memory"]
-    remarks = [f"{note}: {', '.join(models)}." for note, models in notes.items()]
     return TableBlock(
         headings,
         rows,
         "Time from base samples and shots to a fitted model of all novel classes, base moments or "
         "training included; median of repeated fits",
         range(1, len(headings)),
-        [*remarks, *_name_missing(study)],
+        [*_list_notes(notes), *_name_missing(study)],
     )
 
 
