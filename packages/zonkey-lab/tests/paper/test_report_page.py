@@ -130,6 +130,7 @@ def test_readings_measures_and_data_sets_are_cells_of_a_row(tmp_path):
     made.top = {"quick": True}
     for model, shift in {"BPL (SFSP1)": 0.0, "NN": 0.1}.items():
         made.hits(model, [[0.5 + shift], [0.6 + shift]], [1])
+        made.trials(model, 0, 1, [0.5 + shift, 0.6 + shift])
     collection = read_collection(tmp_path)
     rows = table_of_claims(markdown_text(build_report(collection)))
     found = {row[0].split(". ")[1]: row[2:] for row in rows}
@@ -141,6 +142,10 @@ def test_readings_measures_and_data_sets_are_cells_of_a_row(tmp_path):
     by_w = "printed scaling: W: reproduced, objective: not reproduced"
     assert found[text][1] == f"{by_w}; unscaled: not reproduced"
     assert found["At scale: BPL is better than nearest neighbor"][1].endswith(" (quick runs)")
+    ours, _ = found["At scale: BPL is better than nearest neighbor"]
+    assert ours.count("hit@1") == ours.count("hit@5") == 0  # both are the same
+    ours, _ = found["In trials: BPL is better than nearest neighbor"]
+    assert re.match(r"1-shot: \S10.0 ", ours)  # there are no trials of five shots
     needs = "needs the paper's features"
     assert found["The printed figures of BPL, to a point"] == [needs, "not judged"]
 

@@ -81,7 +81,7 @@ def _rows(judged: JudgedClaim, data: str) -> list[list[Cell]]:
             found.setdefault(each.reading, {})[each.measure] = each.finding.evidence
     names: dict[Cell, list[str]] = {}
     for reading, evidence in found.items():
-        names.setdefault(join_measures(evidence), []).append(reading)
+        names.setdefault(join_measures(evidence, judged.claim), []).append(reading)
     return [[str(judged.number), "; ".join(of), text] for text, of in names.items()]
 
 

@@ -244,7 +244,7 @@ def converges(collection: Collection, data: str, model: str, by: str) -> Finding
         changes = run["results"]["change"]
         late = max(changes[PAPERS_STEPS - 1 :])
         text = (
-            f"relative change of W at step 5: {changes[PAPERS_STEPS - 1]:.2g}; largest from there "
+            f"relative change at step 5: {changes[PAPERS_STEPS - 1]:.2g}; largest from there "
             f"to step {len(changes)}: {late:.2g}"
         )
         return Finding(
@@ -257,7 +257,7 @@ def converges(collection: Collection, data: str, model: str, by: str) -> Finding
     fall, move = start - fifth, max(abs(value - fifth) for value in later[PAPERS_STEPS - 1 :])
     share = move / fall if fall > 0 else float("inf")
     text = (
-        f"the objective falls by {100 * fall / abs(start):.3g} % up to step 5 and moves by "
+        f"falls by {100 * fall / abs(start):.3g} % up to step 5 and moves by "
         f"{100 * move / abs(start):.2g} % later"
     )
     brief = f"moves by up to {100 * share:.2g} % of its fall" if fall > 0 else "no fall"

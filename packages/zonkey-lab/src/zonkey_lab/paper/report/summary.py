@@ -9,7 +9,7 @@ from ..experiments import EXPERIMENTS
 from ..printed import PRINTED, find_printed
 from ..records import Record
 from .blocks import Block, Cell, Code, Part, Rounded, Section, TableBlock, Text, join_cells
-from .claims import OUTCOMES, JudgedClaim, Judgment
+from .claims import OUTCOMES, Claim, JudgedClaim, Judgment
 from .collection import Collection
 from .rules import NOT_JUDGED
 from .tables import compares, describe_features
@@ -150,16 +150,16 @@ def _format_ours(judged: JudgedClaim, main: str) -> Cell:
     for data, judgments in group_by_data(judged).items():
         first = judgments[0].reading
         gists = {each.measure: each.finding.brief for each in judgments if each.reading == first}
-        text = join_measures(gists)
+        text = join_measures(gists, judged.claim)
         lines.append(text if data == main else join_cells([f"{data}:", text], " "))
     return join_cells(lines, "\n") if lines else f"needs {judged.claim.needs}"
 
 
-def join_measures(cells: Mapping[str, Cell]) -> Rounded:
-    """Return one cell of those of several measures, which are named if they differ."""
-    if len({*cells.values()}) == 1:
+def join_measures(cells: Mapping[str, Cell], claim: Claim) -> Rounded:
+    """Return one cell of those of several measures, without names if all have the same."""
+    if len({*cells.values()}) == 1 and len(cells) == len(claim.measures):
         return join_cells([*cells.values()][:1], "")
-    named = [join_cells([name, cell], " ") if name else cell for name, cell in cells.items()]
+    named = [join_cells([name, cell], ": ") if name else cell for name, cell in cells.items()]
     return join_cells(named, "; ")
 
 
