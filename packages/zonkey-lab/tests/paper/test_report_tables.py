@@ -11,9 +11,10 @@ from scipy import stats
 from zonkey_lab.paper.experiments import AT_ZERO_SHOTS, EXPERIMENTS, RANDOM
 from zonkey_lab.paper.printed import PRINTED, contradiction, find_printed
 from zonkey_lab.paper.records import RecordError
+from zonkey_lab.paper.report.blocks import TableBlock
 from zonkey_lab.paper.report.collection import Study, read_collection
 from zonkey_lab.paper.report.fits import guard_table
-from zonkey_lab.paper.report.parameters import parameter_tables
+from zonkey_lab.paper.report.parameters import parameter_blocks
 from zonkey_lab.paper.report.provenance import provenance_blocks
 from zonkey_lab.paper.report.tables import (
     experiment_tables,
@@ -353,21 +354,21 @@ def test_alternatives_tell_how_far_they_moved(fresh, tmp_path):
 
 def chosen(collection, data="cub"):
     """Return captions and rows of the tables of parameters, by task."""
-    tables = parameter_tables(collection, data)
-    return {table.caption.partition(",")[0]: (table, dict(table.rows)) for table in tables}
+    blocks = parameter_blocks(collection, data)
+    tables = [block for block in blocks if isinstance(block, TableBlock)]
+    assert all(table.is_page_only for table in tables)
+    return {table.caption.partition(":")[0]: (table, dict(table.rows)) for table in tables}
 
 
 def test_chosen_parameters_name_the_classes_they_were_chosen_on(collection):
     found = chosen(collection)
     values = "alpha 0.3, mu 0.1, rho 0.5"
     table, rows = found["Zero-shot learning"]
-    assert table.caption.startswith(f"Zero-shot learning, chosen on {FOLDS}; held-out")
-    assert table.caption.endswith("points tried: 27 unless stated")
+    assert table.caption.startswith(f"Zero-shot learning: parameters chosen on {FOLDS}; held-out")
     assert rows["BPL"] == values
-    assert rows["recommended"] == f"{values} (by the model itself)"
-    assert rows["BPL, recommended features"].endswith(
-        "(27; the rest as for BPL0, recommended features)"
-    )
+    points = parameter_blocks(collection, "cub")[0].text
+    assert ", 27 beside those of BPL0, recommended features (" in points
+    assert points.endswith(", by the model itself (recommended). Edges are not recorded.")
     assert "5 trials of validation classes" in found["5-shot trials"][0].caption
     assert found["5-shot trials"][1]["BPL (novel)"] == values
     table, rows = found["All novel classes"]
@@ -387,10 +388,13 @@ def test_every_number_of_shots_may_have_parameters_of_its_own(fresh, tmp_path):
     table, rows = chosen(read_collection(tmp_path))["All novel classes"]
     assert rows == {
         "BPL (SFSP1), K = 1": "alpha 0.3 (at edge), mu 0.1, rho 0.5",
-        "BPL (SFSP1), K = 2": "alpha 0.3, mu 0.5, rho 0.5 (at limit) (27)",
+        "BPL (SFSP1), K = 2": "alpha 0.3, mu 0.5, rho 0.5 (at limit)",
     }
-    assert table.caption.endswith("points tried: 20 + 7 unless stated")
     assert any(remark.startswith("At edge: ") for remark in table.remarks)
+    text, _ = parameter_blocks(read_collection(tmp_path), "cub")
+    points = "Points tried: 20 + 7, 27 (BPL (SFSP1), K = 2)."
+    edges = "At an edge of what was tried: 1 of 2 choices: BPL (SFSP1), K = 1 (alpha)."
+    assert text.text == f"{table.caption}. {points} {edges}"
 
 
 def test_what_was_not_searched_and_is_none_is_not_listed(fresh, tmp_path):
@@ -413,9 +417,9 @@ def test_a_choice_of_other_parameters_or_on_another_task_is_not_that_of_a_run(fr
     assert collection.selection_of(collection.first("zero-shot", "cub", "BPL")) is None
     assert collection.selection_of(run) is None
     found = chosen(collection)
-    for table, rows in found.values():
+    for _, rows in found.values():
         assert set(rows.values()) == {"alpha 0.3, mu 0.1, rho 0.5"}
-        assert table.caption.endswith("points tried: not recorded unless stated")
+    assert "Points tried: not recorded." in parameter_blocks(collection, "cub")[0].text
     assert found["Zero-shot learning"][0].remarks == ["Nothing to choose: BPL0."]
 
 

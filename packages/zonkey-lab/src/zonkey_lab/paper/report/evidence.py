@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .blocks import Cell, Part, Section, TableBlock, Text
 from .claims import IN_PART, JudgedClaim
 from .collection import Collection
-from .rules import BALANCE, UNMOVED
+from .rules import BALANCE, UNMOVED, Finding
 from .summary import join_measures
 
 RULES = (
@@ -74,14 +74,16 @@ def evidence_section(collection: Collection, judged: Sequence[JudgedClaim]) -> S
 
 
 def _rows(judged: JudgedClaim, data: str) -> list[list[Cell]]:
-    """Return the evidence for a claim, by reading; readings of the same evidence once."""
-    found: dict[str, dict[str, Cell]] = {}
+    """Return the evidence that the table of claims has not; readings of the same evidence once."""
+    found: dict[str, dict[str, Finding]] = {}
     for each in judged.judgments:
         if each.data == data:
-            found.setdefault(each.reading, {})[each.measure] = each.finding.evidence
+            found.setdefault(each.reading, {})[each.measure] = each.finding
     names: dict[Cell, list[str]] = {}
-    for reading, evidence in found.items():
-        names.setdefault(join_measures(evidence, judged.claim), []).append(reading)
+    for i, (reading, measures) in enumerate(found.items()):
+        if i or any(str(each.evidence) != str(each.brief) for each in measures.values()):
+            evidence = {measure: each.evidence for measure, each in measures.items()}
+            names.setdefault(join_measures(evidence, judged.claim), []).append(reading)
     return [[str(judged.number), "; ".join(of), text] for text, of in names.items()]
 
 

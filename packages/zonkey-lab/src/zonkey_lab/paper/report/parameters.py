@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..records import Record
-from .blocks import TableBlock
+from .blocks import Block, TableBlock, Text
 from .collection import Collection, parameters_of
 
 # The runs of each table, by the task on which parameters are chosen.
@@ -31,20 +30,44 @@ class _Choice(NamedTuple):
     selection: Record | None
 
 
-def parameter_tables(collection: Collection, data: str) -> list[TableBlock]:
-    """Return one table per task: the parameters of every model, and the points that were tried."""
-    tables = []
+def parameter_blocks(collection: Collection, data: str) -> list[Block]:
+    """Return, per task, what is at an edge, and on the page the parameters of every model."""
+    blocks: list[Block] = []
     for task, protocols in _TASKS.items():
         choices = list(_find_choices(collection, data, protocols))
         free = [choice for choice in choices if choice.chosen]
         if free:
-            usual = Counter(_count_points(each.selection) for each in free).most_common(1)[0][0]
-            rows = [[choice.model, _format_chosen(choice, usual)] for choice in free]
-            where = f"chosen on {_describe_places(choices)}; points tried: {usual} unless stated"
-            tables.append(
-                TableBlock(["model", "chosen"], rows, f"{task}, {where}", (), _remarks(choices))
-            )
-    return tables
+            caption = f"{task}: parameters chosen on {_describe_places(choices)}"
+            rows = [[choice.model, _format_chosen(choice)] for choice in free]
+            blocks += [
+                Text(f"{caption}. {_describe_points(free)} {_describe_edges(free)}"),
+                TableBlock(["model", "chosen"], rows, caption, (), _remarks(choices), True),
+            ]
+    return blocks
+
+
+def _describe_points(choices: list[_Choice]) -> str:
+    """Return how many points were tried, and for which models if they differ."""
+    found: dict[str, list[str]] = {}
+    for choice in choices:
+        found.setdefault(_count_points(choice.selection), []).append(choice.model)
+    usual, *others = sorted(found, key=lambda points: -len(found[points]))
+    rest = "".join(f", {points} ({'; '.join(found[points])})" for points in others)
+    return f"Points tried: {usual}{rest}."
+
+
+def _describe_edges(choices: list[_Choice]) -> str:
+    """Name the models with a value at an edge of what was tried, where a further one exists."""
+    found = [(each.model, each.selection["results"]) for each in choices if each.selection]
+    if not any("edges" in results for _, results in found):
+        return "Edges are not recorded."
+    marked = [
+        f"{model} ({', '.join(results['edges'])})"
+        for model, results in found
+        if results.get("edges")
+    ]
+    text = f"At an edge of what was tried: {len(marked)} of {len(choices)} choices"
+    return f"{text}: {'; '.join(marked)}." if marked else f"{text}."
 
 
 def _find_choices(
@@ -70,18 +93,16 @@ def _find_choices(
                 yield _Choice(f"{model}, K = 0, as for zero-shot learning", zero, selection)
 
 
-def _format_chosen(choice: _Choice, usual: str) -> str:
+def _format_chosen(choice: _Choice) -> str:
     results = {} if choice.selection is None else choice.selection["results"]
     marks = dict.fromkeys(results.get("edges", ()), " (at edge)")
     marks |= dict.fromkeys(results.get("limits", ()), " (at limit)")
     tried = {name for point in results.get("points", ()) for name in point["parameters"]}
-    text = ", ".join(
+    return ", ".join(
         f"{name} {value}{marks.get(name, '')}"
         for name, value in sorted(choice.chosen.items())
         if value is not None or name in tried  # otherwise a default
     )
-    points = _count_points(choice.selection)
-    return text if points == usual else f"{text} ({points})"
 
 
 def _count_points(selection: Record | None) -> str:
@@ -95,7 +116,7 @@ def _count_points(selection: Record | None) -> str:
     n_start = results.get("n_start", n_points)
     text = f"{n_start} + {n_points - n_start}" if n_points > n_start else str(n_points)
     settings = selection["settings"]
-    return f"{text}; the rest as for {settings['start_of']}" if "start_of" in settings else text
+    return f"{text} beside those of {settings['start_of']}" if "start_of" in settings else text
 
 
 def _describe_places(choices: list[_Choice]) -> str:

@@ -16,7 +16,7 @@ from .comparisons import comparison_table, on_top_blocks
 from .evidence import evidence_section, rules_section
 from .figures import draw_confusions, experiment_drawing
 from .fits import guard_table
-from .parameters import parameter_tables
+from .parameters import parameter_blocks
 from .provenance import provenance_blocks
 from .summary import claims_section, opening_section
 from .tables import experiment_tables, own_tables
@@ -98,9 +98,9 @@ def runs_section(collection: Collection) -> Section:
     """Return chosen parameters, commands and versions by data set, folded."""
     parts = []
     for data in collection.data_names:
-        tables = parameter_tables(collection, data)
-        if tables:
-            parts.append(Part(f"Chosen parameters, {data}", tables, is_folded=True))
+        chosen = parameter_blocks(collection, data)
+        if chosen:
+            parts.append(Part(f"Chosen parameters, {data}", chosen, is_folded=True))
         blocks = provenance_blocks(collection, data)
         parts.append(Part(f"Commands and versions, {data}", blocks, is_folded=True))
     return Section("How the runs were made", parts)

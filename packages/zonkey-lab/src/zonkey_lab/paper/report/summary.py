@@ -17,8 +17,7 @@ from .tables import compares, describe_features
 _WHAT = (
     "Implemented: competitive bidirectional projection learning with semantic feature synthesis "
     "(BPL), zero-shot and few-shot, its ablations and alternatives, the systems that the paper "
-    "compares with, and every experiment of the paper. Parameters are chosen on training or "
-    "validation classes only."
+    "compares with, and its experiments. Test classes choose no parameters."
 )
 _OTHER_FEATURES = (
     "The files of the paper's benchmarks are too large to come with zonkey. With the res101 files "
