@@ -14,16 +14,10 @@ from zonkey_lab.paper.records import Key
 from zonkey_lab.paper.report.blocks import TableBlock, Text
 from zonkey_lab.paper.report.collection import read_collection
 from zonkey_lab.paper.report.comparisons import (
-    HELPS,
-    NO_HELP,
-    UNCLEAR,
-    Comparison,
     compare_predictions,
     compare_trials,
     comparison_table,
     difference_columns,
-    on_top_blocks,
-    verdict_of,
 )
 from zonkey_lab.paper.report.measures import points
 from zonkey_lab.paper.report.provenance import provenance_blocks
@@ -31,8 +25,6 @@ from zonkey_lab.paper.report.sections import class_blocks, details_section, expe
 from zonkey_lab.paper.report.tables import unlabeled_table
 
 PARTS = ["recommended - shots alone", "recommended - prototype alone"]
-ON_TOP = EXPERIMENTS["on-top"]
-PAIR = ("BPL, recommended features", ON_TOP.subject)
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -203,47 +195,6 @@ def test_seeds_of_a_trained_system_widen_the_interval_of_a_difference(fresh):
     assert comparison.high - comparison.difference == pytest.approx(width)
     alone = compare_trials([fresh.trials("NN", 0, 1, other)], runs[:1])
     assert alone.high - alone.low < comparison.high - comparison.low
-
-
-# What helps, and what is added
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "verdict"),
-    [
-        (0.001, 0.002, HELPS),
-        (0.02, 0.08, HELPS),
-        (0.0, 0.02, UNCLEAR),
-        (-0.02, 0.02, UNCLEAR),
-        (-0.001, 0.0051, UNCLEAR),
-        (-0.001, 0.0049, NO_HELP),  # half a point is what would be worth it
-        (0.0, 0.0, NO_HELP),
-        (-0.08, -0.02, NO_HELP),
-    ],
-)
-def test_whether_something_helps_follows_from_the_interval(low, high, verdict):
-    assert verdict_of(Comparison("a", "b", (low + high) / 2, low, high)) == verdict
-
-
-def test_the_section_says_in_one_sentence_what_helps(collection):
-    blocks = experiment_blocks(collection.study(ON_TOP.name, "cub"))
-    texts = [block.text for block in blocks if isinstance(block, Text)]
-    (sentence,) = (text for text in texts if text.startswith("Synthesis and competition on"))
-    assert " BPL, recommended features does not help;" in sentence
-    assert " BPL, unscaled, recommended features helps;" in sentence
-    assert any(text.startswith("Helps: the interval") for text in texts)
-    of_others = experiment_blocks(collection.study("beyond", "cub"))
-    assert not any("competition on" in getattr(block, "text", "") for block in of_others)
-
-
-def test_what_cannot_be_told_is_said(fresh, tmp_path):
-    fresh.zero_shot(ON_TOP.subject, 0.5)
-    results = fresh.results["zero-shot", ON_TOP.subject, 0]
-    other = np.roll(results["predicted"].reshape(5, 40), 20, 1)
-    fresh.zero_shot(PAIR[0], 0.5, predicted=other.reshape(-1), truth=results["truth"])
-    sentence, _ = on_top_blocks(read_collection(tmp_path).study("on-top", "cub"))
-    assert sentence.text.endswith(": BPL, recommended features is undecided.")
-    assert on_top_blocks(read_collection(tmp_path).study("on-top", "sun")) == []
 
 
 # Unlabeled samples

@@ -321,16 +321,6 @@ def test_the_guard_is_told_for_every_number_of_shots(fresh, tmp_path):
     ]
 
 
-def test_the_guard_in_trials_is_told_for_both_numbers_of_shots(fresh, tmp_path):
-    counts = {"n_indefinite": 0, "least_mu": 0.1, "mean_mu": 0.2}
-    for n_shot, n_lowered in ((1, 7), (5, 0)):
-        steps = {"n": 60, "n_lowered": n_lowered, **counts}
-        fresh.trials("BPL (SFSP1)", 0.5, n_shot, steps=steps)
-    table = guard_table(study_of(tmp_path, "mini-imagenet", ("BPL (SFSP1)",)))
-    assert table.headings == ["model", "K = 1", "K = 5"]
-    assert table.rows == [["BPL (SFSP1)", "7 of 60", "0 of 60"]]
-
-
 def test_alternatives_tell_how_far_they_moved(fresh, tmp_path):
     fresh.zero_shot("BPL0", 0.5)
     predicted = fresh.results["zero-shot", "BPL0", 0]["predicted"]

@@ -11,7 +11,7 @@ from zonkey.metrics import paired_bootstrap_interval
 
 from ..experiments import RANDOM
 from ..records import Record
-from .blocks import Block, Cell, TableBlock, Text, round_text
+from .blocks import Cell, TableBlock, round_text
 from .collection import Study
 from .fits import predictions
 from .measures import (
@@ -25,14 +25,7 @@ from .measures import (
     trial_accuracies,
 )
 
-HELPS, NO_HELP, UNCLEAR = "helps", "does not help", "undecided"
 _NORMAL_QUANTILE = 1.96  # of 95 %
-_WORTHWHILE = 0.005  # half a point: a smaller gain does not justify synthesis
-_RULE = Text(
-    "Helps: the interval of the paired difference lies above 0. Does not help: it excludes a gain "
-    "of half a point. Otherwise the records do not decide.",
-    is_dim=True,
-)
 _OURS = {"zero-shot": "BPL", "trials": "BPL (SFSP1)", "all-classes": "BPL (SFSP1)"}
 _PARTS_OF_FUSION = (("recommended", "shots alone"), ("recommended", "prototype alone"))
 _HOW = {
@@ -236,13 +229,6 @@ def _share_sizes(first: Sequence[Record], second: Sequence[Record]) -> bool:
     return same and a["seed"] == b["seed"]
 
 
-def verdict_of(comparison: Comparison) -> str:
-    """Return whether the first model improves on the second, if the interval decides."""
-    if comparison.sign() > 0:
-        return HELPS
-    return NO_HELP if comparison.sign(-_WORTHWHILE) < 0 else UNCLEAR
-
-
 def on_top_comparisons(study: Study) -> dict[str, Comparison]:
     """Return what each model adds to the subject of the experiment, by model."""
     subject = study.runs.get(study.experiment.subject, [])
@@ -252,20 +238,6 @@ def on_top_comparisons(study: Study) -> dict[str, Comparison]:
         if model != study.experiment.subject
     }
     return {model: comparison for model, comparison in found.items() if comparison is not None}
-
-
-def on_top_blocks(study: Study) -> list[Block]:
-    """Return one sentence about all models, and the rule behind it."""
-    verdicts = [_phrase(*item) for item in on_top_comparisons(study).items()]
-    if not verdicts:
-        return []
-    text = "Synthesis and competition on recommended features, with the ridge chosen without them: "
-    return [Text(f"{text}{'; '.join(verdicts)}."), _RULE]
-
-
-def _phrase(model: str, comparison: Comparison) -> str:
-    verdict = verdict_of(comparison)
-    return f"{model} {'is undecided' if verdict == UNCLEAR else verdict}"
 
 
 def difference_columns(study: Study, metric: str = "") -> dict[str, dict[str, Cell]]:

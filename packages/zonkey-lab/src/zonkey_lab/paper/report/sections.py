@@ -12,7 +12,7 @@ from .blocks import Block, Document, Drawing, Part, Section, Text
 from .claims import judge
 from .classes import class_tables, confusions, find_confused
 from .collection import Collection, Study
-from .comparisons import comparison_table, on_top_blocks
+from .comparisons import comparison_table
 from .evidence import evidence_section, rules_section
 from .figures import draw_confusions, experiment_drawing
 from .fits import guard_table
@@ -117,7 +117,6 @@ def experiment_blocks(study: Study, with_drawing: bool = True) -> list[Block]:
         experiment_drawing(study) if with_drawing else None,
         guard_table(study) if name in _WITH_GUARD else None,
         comparison_table(study),
-        *(on_top_blocks(study) if name == "on-top" else []),
     ]
     if name == "pure-zsl":
         shown = runs.get(_OURS) or list(runs.values())[-1]
