@@ -86,7 +86,7 @@ def test_all_models_are_compared_with_the_subject(made, collection, name):
     ((heading, found),) = differences_of(collection, name).items()
     first_is_ours = name == "beyond"
     ours = experiment.subject
-    assert heading == (f"{ours} - it" if first_is_ours else f"it - {ours}")
+    assert heading == (f"{ours} minus it" if first_is_ours else f"it minus {ours}")
     assert [*found] == others
     for other, cell in found.items():
         pair = (ours, other) if first_is_ours else (other, ours)
@@ -160,7 +160,7 @@ def test_without_the_papers_model_the_first_one_is_compared(fresh, tmp_path):
     experiment = replace(EXPERIMENTS["mini-imagenet"], models=("NN", "PPA"))
     study = replace(collection.study("mini-imagenet", "cub"), experiment=experiment)
     ((heading, cells),) = difference_columns(study).items()
-    assert heading == "NN - it, 1-shot"
+    assert heading == "NN minus it, 1-shot"
     assert cells["PPA"].page == "+10.00 [+10.00, +10.00]"
 
 

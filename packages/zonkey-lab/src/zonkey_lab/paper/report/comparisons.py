@@ -252,7 +252,7 @@ def difference_columns(study: Study, metric: str = "") -> dict[str, dict[str, Ce
     if ours not in experiment.models:  # then the baseline, which is the first
         ours = experiment.models[0]
     if experiment.name == "on-top":
-        return {f"it - {ours}": _write_all(on_top_comparisons(study))}
+        return {f"it minus {ours}": _write_all(on_top_comparisons(study))}
     found: dict[str, dict[str, Cell]] = {}
     for protocol, runs in study.by_protocol.items():
         others = [model for model in experiment.models if model != ours]
@@ -260,7 +260,7 @@ def difference_columns(study: Study, metric: str = "") -> dict[str, dict[str, Ce
         known = {other: each for other, each in compared.items() if each is not None}
         if known:
             label = f", {shots_label(runs[ours][0])}" if "trials" in protocol else ""
-            found[f"{ours} - it{label}"] = _write_all(known)
+            found[f"{ours} minus it{label}"] = _write_all(known)
     return found
 
 
