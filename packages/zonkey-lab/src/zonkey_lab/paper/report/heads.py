@@ -11,15 +11,15 @@ from .measures import shots_label
 # Systems that are published as networks, and what their head equals before the first step.
 HEADS: Mapping[str, str] = {
     "LSL": "logistic regression on the shots",
-    "Matching Net": "cosines with the shots",
+    "Matching Net": "a vote of the shots by cosine",
     "Meta-Learn LSTM": "close to SimpleShot",
     "MAML": "close to SimpleShot",
     "MAML, first order": "close to SimpleShot",
     "Prototypical Net": "SimpleShot",
     "mAP-SSVM": "mean cosines with the shots",
     "Relation Net": "close to SimpleShot",
-    "SNAIL": "a nearest-neighbor rule",
-    "PPA": "SimpleShot",
+    "SNAIL": "a soft nearest-neighbor rule",
+    "PPA": "products with class means",
 }
 HEAD_NOTE = (
     "Head: trained on frozen features; the publication trains a whole network. Untrained: no epoch "
