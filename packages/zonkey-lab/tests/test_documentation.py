@@ -15,8 +15,10 @@ from check_docstrings import failures
 from zonkey.files.emoji import load_emoji
 from zonkey_lab.paper.records import Records
 from zonkey_lab.paper.report.blocks import markdown_text
+from zonkey_lab.paper.report.claims import judge
 from zonkey_lab.paper.report.collection import read_collection
 from zonkey_lab.paper.report.sections import build_report
+from zonkey_lab.paper.report.summary import headline
 
 ROOT = Path(__file__).parents[3]
 MODULES = sorted(
@@ -75,9 +77,18 @@ def test_every_system_is_on_the_page_about_methods():
 
 
 def test_the_results_page_is_made_of_the_runs_beside_it():
-    collection = read_collection(ROOT / "docs" / "runs")
+    report = build_report(read_collection(ROOT / "docs" / "runs"))
     text = (ROOT / "docs" / "results.md").read_text("utf-8")
-    assert markdown_text(build_report(collection)) == text, "stale: run `make results`"
+    assert markdown_text(report, "images/results-") == text, "stale: run `make results`"
+    names = {f"results-{figure.name}.png" for figure in report.drawings() if figure.is_leading}
+    assert {path.name for path in (ROOT / "docs" / "images").glob("results-*")} == names
+
+
+def test_the_readme_says_in_one_line_how_the_paper_fares():
+    collection = read_collection(ROOT / "docs" / "runs")
+    line = headline(collection, judge(collection))
+    for page in ("README.md", "docs/results.md"):
+        assert line in " ".join((ROOT / page).read_text("utf-8").split()), page
 
 
 def test_the_runs_of_the_results_page_are_of_the_embedded_data():

@@ -192,9 +192,12 @@ def _select_models(experiment: Experiment, names: list[str] | None) -> Experimen
 
 
 def _print_experiment(name: str, data: list[str], runs: Path, console: Console) -> None:
-    """Print measured figures next to those of the paper, one table per data set."""
+    """Print measured figures next to those of the paper, for each data set."""
+    from rich.text import Text
+
     from .paper.report.collection import read_collection
-    from .paper.report.tables import experiment_table, own_tables
+    from .paper.report.fits import guard_table
+    from .paper.report.tables import describe_features, experiment_tables, own_tables
 
     try:
         collection = read_collection(runs)
@@ -205,23 +208,23 @@ def _print_experiment(name: str, data: list[str], runs: Path, console: Console) 
         study = collection.study(name, entry)
         if not study.runs:
             continue
-        table = experiment_table(study)
-        for found in own_tables(study) if table is None else [table]:
+        guard = guard_table(study)
+        tables = [*(experiment_tables(study) or own_tables(study)), *([guard] if guard else [])]
+        for found in tables:
             _print_figures(f"{EXPERIMENTS[name].title}, {entry}", found, console)
+        features = describe_features(study.run)
+        console.print(Text(f"Features used: {features}."), soft_wrap=True)
 
 
 def _print_figures(title: str, found: TableBlock, console: Console) -> None:
-    """Print a table; what its rows have in common, features and notes, follows as text."""
+    """Print a table; remarks follow as text."""
     from rich.table import Table
     from rich.text import Text
 
-    from .paper.report.measures import ABSENT
-
     rows = [[cell if isinstance(cell, str) else cell.page for cell in row] for row in found.rows]
-    rows = rows if found.headings[-1] == "note" else [[*row, ""] for row in rows]
-    *columns, features, notes = zip(*rows, strict=True)
-    table = Table(title=title)
-    for i, (heading, cells) in enumerate(zip(found.headings, columns, strict=False)):
+    columns = list(zip(*rows, strict=True))
+    table = Table(title=f"{title}: {found.caption}" if found.caption else title)
+    for i, (heading, cells) in enumerate(zip(found.headings, columns, strict=True)):
         is_number = i in found.numbers
         # Headings and remarks may wrap between words. Figures and names may not.
         whole = cells if is_number or not i else ()
@@ -232,12 +235,8 @@ def _print_figures(title: str, found: TableBlock, console: Console) -> None:
     least = console.measure(table, options=console.options.update(max_width=_MOST)).minimum
     console.width = max(console.width, least)  # longer lines: better than figures cut off
     console.print(table, crop=False)
-    used = ", ".join(dict.fromkeys(each for each in features if each != ABSENT))
-    console.print(Text(f"Features used: {used}."), soft_wrap=True)
-    for note in dict.fromkeys(filter(None, notes)):
-        models = [row[0] for row in rows if row[-1] == note]
-        text = f"{', '.join(dict.fromkeys(models))}: {note}."
-        console.print(Text(text), soft_wrap=True)
+    for remark in found.remarks:
+        console.print(Text(remark), soft_wrap=True)
 
 
 def _command(name: str, data: list[str], quick: bool, **options: Any) -> str:
@@ -304,7 +303,10 @@ def report(
     ),
     markdown: Annotated[
         Path | None,
-        typer.Option(help="Write the tables into this file, and nothing else.", show_default=False),
+        typer.Option(
+            help="Write this file, and pictures into images beside it, instead of a page.",
+            show_default=False,
+        ),
     ] = None,
     data: Annotated[
         list[str] | None,
@@ -314,7 +316,7 @@ def report(
 ) -> None:
     """Turn records into a page with tables and figures.
 
-    It begins with a summary of what reproduces.
+    It begins with the claims of the paper and their verdicts.
     """
     names = None if not data else [name.lower() for name in data]
     with one_line_errors("nothing was written"):
@@ -330,10 +332,8 @@ def report(
 
 
 def _write(found: Document, out: Path, markdown: Path | None) -> dict[str, Path]:
-    """Write a page with figures, or tables only; return what is where."""
-    from zonkey.persistence.container import write_whole
-
-    from .paper.report.blocks import markdown_text, write_report
+    """Write a page with figures, or Markdown with pictures; return what is where."""
+    from .paper.report.blocks import write_markdown, write_report
 
     if markdown is None:
         with require_writable("out", out):
@@ -342,5 +342,5 @@ def _write(found: Document, out: Path, markdown: Path | None) -> dict[str, Path]
     check_plain("markdown", markdown)
     with require_writable("markdown", markdown, "a file"):
         markdown.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(markdown, markdown_text(found).encode("utf-8", "replace"))
-    return {"tables": markdown}
+        first, *pictures = write_markdown(found, markdown)
+    return {"tables": first, **({"figures": pictures[0].parent} if pictures else {})}

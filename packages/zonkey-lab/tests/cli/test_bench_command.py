@@ -119,14 +119,14 @@ def test_some_models_can_be_asked_for_and_are_printed_in_full(bench, tmp_path):
 
 
 def test_notes_follow_a_table_once(capsys):
-    rows = [["BPL", "61.9", "55.0", "a", "same"], ["SAE", "48.2", "50.1", "a", "same"]]
-    headings = ["model", "paper", "measured", "features used", "note"]
-    rows.append(["a system of a long name", "1.0", "-", "-", ""])
+    rows = [["BPL", "61.9", "55.0"], ["SAE", "48.2", "50.1"]]
+    rows.append(["a system of a long name", "1.0", "-"])
+    table = TableBlock(["model", "paper", "measured"], rows, "hit@1", (1, 2), ["same: BPL, SAE."])
     console = Console(width=30)
-    paper_commands._print_figures("A table", TableBlock(headings, rows, "", range(1, 3)), console)
-    *_, features, note = capsys.readouterr().out.splitlines()
-    assert features == "Features used: a."
-    assert note == "BPL, SAE: same."
+    paper_commands._print_figures("A table", table, console)
+    title, *_, note = capsys.readouterr().out.splitlines()
+    assert title.strip() == "A table: hit@1"
+    assert note == "same: BPL, SAE."
     assert console.width > 30  # names and figures are whole
 
 

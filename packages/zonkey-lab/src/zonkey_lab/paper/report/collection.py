@@ -72,6 +72,18 @@ class Collection:
         """Return the run of the lowest seed."""
         return next(iter(self.runs(protocol, data, model)), None)
 
+    def firsts(self, protocol: str, data: str) -> dict[str, Record]:
+        """Return the run of the lowest seed of every model."""
+        return {
+            model: runs[0]
+            for (name, of, model), runs in self._runs.items()
+            if (name, of) == (protocol, data)
+        }
+
+    def of_data(self, data: str) -> list[Record]:
+        """Return all runs of a data set."""
+        return [run for (_, of, _), runs in self._runs.items() if of == data for run in runs]
+
     def is_quick(self, protocol: str, data: str) -> bool:
         """Whether a protocol, named by its start, has quick runs of a data set."""
         return any(
@@ -108,6 +120,16 @@ class Collection:
     def selection_of(self, run: Record) -> Record | None:
         """Return the record in which the parameters of a run were chosen, if there is one."""
         return self._choice(selection_of(_key(run)), parameters_of(run))
+
+    def selection_at(self, run: Record, n_shot: str) -> Record | None:
+        """Return the record in which the parameters for a number of shots were chosen."""
+        chosen = run["settings"]["parameters_by_shots"][n_shot]
+        keys = (
+            Key(f"selection-{task}", run["data_name"], run["model"])
+            for task in (f"all-{n_shot}", "1")  # models that choose themselves do so once
+        )
+        found = (self._choice(key, chosen) for key in keys)
+        return next((each for each in found if each is not None), None)
 
     def zero_selection_of(self, run: Record) -> Record | None:
         """Return the record in which the parameters at K = 0 were chosen, if there is one."""
