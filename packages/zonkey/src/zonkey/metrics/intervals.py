@@ -173,6 +173,26 @@ def _mark_correct(true: np.ndarray, predicted: ArrayLike, name: str) -> np.ndarr
     return (true == labels).astype(float)
 
 
+def sample_bootstrap(class_of: np.ndarray, n_resamples: int, seed: int) -> Iterator[np.ndarray]:
+    """Yield weights of samples, one row per resample, in blocks of rows; classes stay.
+
+    Samples are resampled within their classes, as in `paired_bootstrap_interval`: deviations of
+    the counts from 1 are scaled by sqrt(n / (n - 1)), and classes of one sample are resampled
+    together. Weights may thus be negative. `class_of` is the class of each sample from 0.
+    """
+    n, rng = len(class_of), np.random.default_rng(seed)
+    strata = _strata(class_of, np.bincount(class_of))
+    members = [np.flatnonzero(strata == stratum) for stratum in np.unique(strata)]
+    rows = rows_per_block(2 * 8 * n)
+    for start in range(0, n_resamples, rows):
+        weights = np.ones((min(rows, n_resamples - start), n))
+        for one in members:
+            if len(one) > 1:
+                counts = rng.multinomial(len(one), np.full(len(one), 1 / len(one)), len(weights))
+                weights[:, one] += np.sqrt(len(one) / (len(one) - 1)) * (counts - 1)
+        yield weights
+
+
 def class_bootstrap(
     class_of: np.ndarray, group_of_class: np.ndarray, n_resamples: int, seed: int
 ) -> Iterator[np.ndarray]:
