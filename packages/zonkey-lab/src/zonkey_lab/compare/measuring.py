@@ -211,13 +211,15 @@ def measure_shots(
     n_shot: int,
     n_draws: int,
     n_way: int | None = None,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Return the accuracy of every draw of shots, among all held-out classes or in trials.
 
-    Draws are the same for all systems.
+    Draws are the same for all systems and seeds; the seed is that of training on base classes.
     """
     start = time.perf_counter()
-    shots, estimator = prepare_novel(data, system.name, parameters)
+    shots, build = prepare_novel(data, system.name, seed)
+    estimator = build(parameters)
     prepared = time.perf_counter() - start
     n_shot = min(n_shot, shots.most_shots)
     options: dict[str, Any] = {"adapt": True} if system.is_transductive else {}

@@ -15,7 +15,7 @@ from zonkey.environment import versions
 from zonkey.files.dataset import Dataset
 
 from ..paper.bench.models import sample_grid
-from ..paper.bench.runner import watch_run
+from ..paper.bench.runner import catch_errors, describe_machine, peak_memory_mb
 from ..paper.records import Key, Record, Records
 from .budget import Clock, OverBudgetError, estimate_seconds, limit_time
 from .measuring import (
@@ -200,7 +200,20 @@ def _find_or_run(task: Task, step: _Step) -> Record:
     found = records.find(step.key, step.settings)
     if found is not None:
         return found
-    content = watch_run(lambda: task.data, step.work, task.plan.device)
+    device, uses_torch = task.plan.device, task.system.uses_torch
+
+    def work() -> dict[str, Any]:
+        start = time.perf_counter()
+        results = step.work(task.data)
+        return {
+            "data": task.data.record(),
+            "results": results,
+            "seconds": round(time.perf_counter() - start, 3),
+            "peak_memory_mb": peak_memory_mb(),
+            **describe_machine(device, uses_torch=uses_torch),
+        }
+
+    content = catch_errors(work, device)
     if "error" in content:
         raise _FailedError(content["error"])
     return records.write(step.key, step.settings, command=task.plan.command, **content)
@@ -223,13 +236,15 @@ def _make_choice(task: Task, n_shot: int) -> _Step:
     """Return the run that chooses parameters."""
     plan, system = task.plan, task.system
     grid = sample_grid(getattr(system.spec, "grid", {}), plan.n_points)
-    settings = {**_settings(task), "grid": grid}
+    # As many points again beyond the grid: the same for all systems.
+    more = {"n_points_more": plan.n_points}
+    settings = {**_settings(task), "grid": grid, **more}
     if system.task == ZERO:
         n_folds = min(plan.n_folds, len(task.data.seen_classes) // 2)
         return _Step(
             _key(task, "selection"),
             {**settings, "n_folds": n_folds},
-            lambda data: choose_parameters(system, data, grid=grid, n_folds=n_folds),
+            lambda data: choose_parameters(system, data, grid=grid, n_folds=n_folds, **more),
         )
     if system.chooses_itself:  # the same for any number of shots
         n_shot = 1
@@ -240,19 +255,28 @@ def _make_choice(task: Task, n_shot: int) -> _Step:
     return _Step(
         _key(task, protocol),
         {**settings, **options, "validation": known},
-        lambda data: choose_for_shots(system, data, validation, grid=grid, **options),
+        lambda data: choose_for_shots(system, data, validation, grid=grid, **options, **more),
     )
 
 
 def _make_measurements(task: Task, n_shot: int, chosen: dict[str, Any]) -> list[_Step]:
     """Return the runs that measure, one for each seed."""
     plan, system, parameters = task.plan, task.system, chosen["chosen"]
+    n_seeds = plan.n_seeds if system.is_random else 1
     settings = {**_settings(task), "parameters": parameters}
     if system.task != ZERO:
-        options = {"n_shot": n_shot, "n_draws": plan.n_draws, "n_way": plan.n_way}
-        key = _key(task, f"compare-{n_shot}{'' if plan.n_way is None else f'-of-{plan.n_way}'}")
-        measure = lambda data: measure_shots(system, data, parameters, **options)  # noqa: E731
-        return [_Step(key, {**settings, **options}, measure)]
+        ways = "" if plan.n_way is None else f"-of-{plan.n_way}"
+        sizes = {"n_shot": n_shot, "n_draws": plan.n_draws, "n_way": plan.n_way}
+
+        def make_draws(seed: int) -> _Step:
+            options: dict[str, Any] = {**sizes, "seed": seed}
+            return _Step(
+                _key(task, f"compare-{n_shot}{ways}", seed),
+                {**settings, **options},
+                lambda data: measure_shots(system, data, parameters, **options),
+            )
+
+        return [make_draws(seed) for seed in range(n_seeds)]
     penalty = chosen.get("seen_penalty")
 
     def make(seed: int) -> _Step:
@@ -263,7 +287,7 @@ def _make_measurements(task: Task, n_shot: int, chosen: dict[str, Any]) -> list[
             lambda data: measure_system(system, data, parameters, **options),
         )
 
-    return [make(seed) for seed in range(plan.n_seeds if system.is_random else 1)]
+    return [make(seed) for seed in range(n_seeds)]
 
 
 def saved_path(plan: Plan, system: System, split: int) -> Path | None:
