@@ -29,8 +29,8 @@ class NearestPrototype(SamplePeer):
 
     Attributes
     ----------
-    centers_ : ndarray of shape (2, n_features)
-        What is subtracted from samples, and from prototypes.
+    means_ : ndarray of shape (2, n_features)
+        Means of the samples, and of the prototypes of seen classes.
 
     See Also
     --------
@@ -51,7 +51,8 @@ class NearestPrototype(SamplePeer):
     project = refuse_method("Prototypes are not moved to the space of the samples.")
     embed = refuse_method("Samples are not moved to the space of the prototypes.")
 
-    centers_: np.ndarray = attribute()
+    means_: np.ndarray = attribute()
+    _shift: float = attribute()
 
     def _learn(self, task: PeerTask) -> dict[str, Any]:
         d, k = task.X.shape[1], task.Y.shape[1]
@@ -60,20 +61,20 @@ class NearestPrototype(SamplePeer):
                 "Samples and prototypes must be vectors of one space to be compared; samples have "
                 f"{d} features and prototypes {k}. Use a system that learns how they are related."
             )
-        centers = np.zeros((2, d))
-        if self.centered:
-            centers = np.stack([task.X.mean(axis=0, dtype=np.float64), task.Y.mean(axis=0)])
-        return {"centers_": centers.astype(task.X.dtype)}
+        means = np.stack([task.X.mean(axis=0, dtype=np.float64), task.Y.mean(axis=0)])
+        return {"means_": means.astype(task.X.dtype), "_shift": float(self.centered)}
 
     def _map_samples(self, X: Array) -> Array:
-        return _scale(X - self.centers_[0].astype(X.dtype, copy=False))
+        return _scale(X - self._shift * self.means_[0].astype(X.dtype, copy=False))
 
     def _linear_scores(self, known: Prototypes, dtype: Any) -> LinearScores:
-        Y = _scale(known.matrix.astype(np.float64) - self.centers_[1])
+        Y = _scale(
+            known.matrix.astype(np.float64) - self._shift * self.means_[1].astype(np.float64)
+        )
         return LinearScores(Y.astype(dtype) / 2, np.zeros(len(Y), dtype))
 
     def _get_learned(self) -> np.ndarray:
-        return self.centers_
+        return self.means_
 
 
 def _scale(rows: Any) -> Any:

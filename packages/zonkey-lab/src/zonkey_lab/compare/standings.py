@@ -67,7 +67,8 @@ def rank_outcomes(outcomes: Sequence[Outcome], n_shot: int = 0) -> list[Standing
             runs = [part.records[n_shot] for part in parts]
             found.append(_stand(system, [part.choices[n_shot] for part in parts], runs))
     measure = main_measure(n_shot)
-    found.sort(key=lambda one: -one.figures[measure].value if measure in one.figures else 1.0)
+    known = {one: one.figures[measure].value if measure in one.figures else -1.0 for one in found}
+    found.sort(key=lambda one: (-known[one], one.system.name))
     reference = find_reference(found)
     return [_with_gap(one, reference, measure) for one in found]
 

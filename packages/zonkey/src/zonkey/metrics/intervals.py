@@ -180,13 +180,14 @@ def sample_bootstrap(class_of: np.ndarray, n_resamples: int, seed: int) -> Itera
     the counts from 1 are scaled by sqrt(n / (n - 1)), and classes of one sample are resampled
     together. Weights may thus be negative. `class_of` is the class of each sample from 0.
     """
-    n, rng = len(class_of), np.random.default_rng(seed)
+    n = len(class_of)
     strata = _strata(class_of, np.bincount(class_of))
     members = [np.flatnonzero(strata == stratum) for stratum in np.unique(strata)]
+    streams = np.random.default_rng(seed).spawn(len(members))  # so that blocks change nothing
     rows = rows_per_block(2 * 8 * n)
     for start in range(0, n_resamples, rows):
         weights = np.ones((min(rows, n_resamples - start), n))
-        for one in members:
+        for one, rng in zip(members, streams, strict=True):
             if len(one) > 1:
                 counts = rng.multinomial(len(one), np.full(len(one), 1 / len(one)), len(weights))
                 weights[:, one] += np.sqrt(len(one) / (len(one) - 1)) * (counts - 1)
