@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from .compare.board import Board
-    from .compare.comparing import Comparison
+    from .compare.comparing import Leaderboards
     from .compare.data import Given
-    from .compare.running import Outcome
+    from .compare.running import TaskOutcome
 
 _MOST = 1000  # columns of the widest table
 _READ = (
@@ -177,7 +177,7 @@ def compare(
             typer.echo(f"{name + ':':<8} {path}")
 
 
-def _compare(given: dict[str, Any]) -> Comparison:
+def _compare(given: dict[str, Any]) -> Leaderboards:
     from .compare.budget import parse_seconds
     from .compare.comparing import compare as compare_systems
     from .compare.data import divide, parse_unseen
@@ -260,7 +260,7 @@ class _Watch:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def __call__(self, outcome: Outcome, n_done: int, n_all: int) -> None:
+    def __call__(self, outcome: TaskOutcome, n_done: int, n_all: int) -> None:
         from .compare.running import DONE, format_seconds
 
         what = outcome.reason if outcome.status != DONE else format_seconds(outcome.seconds)
@@ -271,7 +271,7 @@ class _Watch:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _write(found: Comparison, html: Path | None, markdown: Path | None) -> None:
+def _write(found: Leaderboards, html: Path | None, markdown: Path | None) -> None:
     if html is None and markdown is None:
         return
     from .compare.page import make_document, write_html, write_markdown
@@ -287,7 +287,7 @@ def _write(found: Comparison, html: Path | None, markdown: Path | None) -> None:
                 write(path, document)
 
 
-def _as_json(found: Comparison) -> dict[str, Any]:
+def _as_json(found: Leaderboards) -> dict[str, Any]:
     from .compare.board import as_json
     from .compare.page import describe_data, describe_plan
 
@@ -300,7 +300,7 @@ def _as_json(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _print(found: Comparison) -> None:
+def _print(found: Leaderboards) -> None:
     from rich.console import Console
 
     from .compare.board import cost_columns, score_columns, tell_absent, tell_lead

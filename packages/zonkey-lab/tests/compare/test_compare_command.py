@@ -3,6 +3,7 @@
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -45,7 +46,7 @@ class Checked(HTMLParser):
         super().__init__()
         self.open, self.seen = [], []
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag, attrs):  # noqa: ARG002
         self.seen.append(tag)
         if tag not in self.VOID:
             self.open.append(tag)
@@ -91,8 +92,6 @@ def test_a_second_call_uses_the_records(call):
 
 
 def list_records():
-    from pathlib import Path
-
     return sorted(Path("compare-runs").glob("*/*/*.json"))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..paper.experiments import RECOMMENDED
 from ..paper.report.measures import ABSENT, points
-from .running import DONE, FAILED, Outcome, format_seconds
+from .running import DONE, FAILED, TaskOutcome, format_seconds
 from .standings import (
     HARMONIC,
     SEEN_OF_ALL,
@@ -32,7 +32,7 @@ class Board:
 
     title: str
     rows: list[Standing]
-    absent: list[Outcome]
+    absent: list[TaskOutcome]
     n_shot: int = 0  # 0: zero-shot
 
     @property
@@ -46,7 +46,7 @@ class Board:
         return find_reference(self.rows)
 
 
-def make_boards(outcomes: Sequence[Outcome], shots: Sequence[int]) -> list[Board]:
+def make_boards(outcomes: Sequence[TaskOutcome], shots: Sequence[int]) -> list[Board]:
     """Return the leaderboards of a comparison: one, or one or two for each number of shots."""
     boards = []
     for n_shot in shots or (0,):
@@ -65,7 +65,7 @@ def make_boards(outcomes: Sequence[Outcome], shots: Sequence[int]) -> list[Board
     return boards
 
 
-def _count_shots(outcomes: Sequence[Outcome], n_shot: int) -> str:
+def _count_shots(outcomes: Sequence[TaskOutcome], n_shot: int) -> str:
     """Return the number of shots in words; small classes give fewer than asked for."""
     runs = [run for one in outcomes for run in one.records.get(n_shot, ())]
     used = min((run["results"]["n_shot"] for run in runs), default=n_shot)
@@ -103,7 +103,7 @@ def _time(seconds: float | None) -> str:
     return ABSENT if seconds is None else format_seconds(seconds)
 
 
-def _tried(one: Standing) -> str:
+def _count_points(one: Standing) -> str:
     n = one.n_points
     return "its own" if n is None else str(n)
 
@@ -141,7 +141,7 @@ def cost_columns(board: Board) -> list[Column]:
     """Return the headings of the table of costs, and what their cells show."""
     wanted: list[Column] = [
         ("system", lambda one: one.system.name),
-        ("points", _tried),
+        ("points", _count_points),
         ("choosing", lambda one: _time(one.costs["choosing"])),
         ("training", lambda one: _time(one.costs["training"])),
         ("ms per sample", lambda one: _milliseconds(one.costs["prediction"])),
@@ -214,7 +214,7 @@ def _list(names: Sequence[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def tell_absent(outcome: Outcome) -> str:
+def tell_absent(outcome: TaskOutcome) -> str:
     """Return one line about a system that is not in the table."""
     what = "failed" if outcome.status == FAILED else "not run"
     return f"{outcome.system.name} {what}: {outcome.reason.rstrip('.')}."

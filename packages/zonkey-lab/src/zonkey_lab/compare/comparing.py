@@ -12,18 +12,18 @@ from ..paper.bench.sources import validation_view
 from ..paper.records import Records
 from .board import Board, make_boards
 from .budget import Clock, fit_points
-from .running import Outcome, Plan, Task, estimate_task, run_tasks
+from .running import Plan, Task, TaskOutcome, estimate_task, run_tasks
 from .systems import SHOTS, ZERO, find_systems
 
-Watch = Callable[[Outcome, int, int], object]
+Watch = Callable[[TaskOutcome, int, int], object]
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Leaderboards:
     """Leaderboards, and what they are of; the plan has the number of points that was used."""
 
     boards: list[Board]
-    outcomes: list[Outcome]
+    outcomes: list[TaskOutcome]
     datas: list[Dataset]
     plan: Plan
 
@@ -37,7 +37,7 @@ def compare(
     n_jobs: int = 1,
     budget: float | None = None,
     watch: Watch = lambda *_: None,
-) -> Comparison:
+) -> Leaderboards:
     """Run the systems that have no records, and return the leaderboards.
 
     Parameters
@@ -75,8 +75,8 @@ def compare(
         for system in systems
         for split, data in enumerate(datas)
     ]
-    outcomes: list[Outcome] = []
+    outcomes: list[TaskOutcome] = []
     for outcome in run_tasks(tasks, n_jobs=n_jobs, clock=Clock(budget)):
         outcomes.append(outcome)
         watch(outcome, len(outcomes), len(tasks))
-    return Comparison(make_boards(outcomes, plan.shots), outcomes, list(datas), plan)
+    return Leaderboards(make_boards(outcomes, plan.shots), outcomes, list(datas), plan)

@@ -84,7 +84,7 @@ def make_document(boards: Sequence[Board], datas: Sequence[Dataset], plan: Plan)
     how = [Part("Data", [Text(text) for text in describe_data(datas)])]
     how.append(Part("Procedure", [Text(text) for text in describe_plan(plan, boards)]))
     sections.append(Section("How it was measured", how))
-    return Document(f"Comparison on {data.name}", sections)
+    return Document(f"Leaderboards on {data.name}", sections)
 
 
 def write_html(path: Path, document: Document) -> None:

@@ -64,7 +64,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskOutcome:
     """What became of a task: records of its choice and its measurements by seed, or why not."""
 
     system: System
@@ -89,13 +89,13 @@ class _FailedError(Exception):
     """A run has failed for a reason that the data, the system or a package gives."""
 
 
-def run_tasks(tasks: Sequence[Task], *, n_jobs: int, clock: Clock) -> Iterator[Outcome]:
+def run_tasks(tasks: Sequence[Task], *, n_jobs: int, clock: Clock) -> Iterator[TaskOutcome]:
     """Yield the outcome of each task, cheap ones first if time is limited, else last."""
     waiting: list[Task] = []
     for task in tasks:
         reason = task.system.reason_against(task.data)
         if reason is not None:
-            yield Outcome(task.system, task.split, NOT_RUN, reason=reason)
+            yield TaskOutcome(task.system, task.split, NOT_RUN, reason=reason)
             continue
         found = _read_outcome(task)
         if found is None:
@@ -103,7 +103,7 @@ def run_tasks(tasks: Sequence[Task], *, n_jobs: int, clock: Clock) -> Iterator[O
         else:
             yield found
     waiting.sort(key=lambda task: task.estimate, reverse=clock.seconds is None and n_jobs > 1)
-    refused: list[Outcome] = []
+    refused: list[TaskOutcome] = []
 
     def admit() -> Iterator[Task]:
         for task in waiting:
@@ -122,7 +122,7 @@ def run_tasks(tasks: Sequence[Task], *, n_jobs: int, clock: Clock) -> Iterator[O
     yield from refused
 
 
-def _map(tasks: Iterator[Task], n_jobs: int) -> Iterator[Outcome]:
+def _map(tasks: Iterator[Task], n_jobs: int) -> Iterator[TaskOutcome]:
     if n_jobs == 1:
         return map(run_task, tasks)
     # A task is admitted when a process is free for it.
@@ -131,18 +131,18 @@ def _map(tasks: Iterator[Task], n_jobs: int) -> Iterator[Outcome]:
     return found(delayed(run_task)(task) for task in tasks)
 
 
-def _refuse(task: Task, expected: float) -> Outcome:
+def _refuse(task: Task, expected: float) -> TaskOutcome:
     reason = f"no time left for it: about {format_seconds(expected)} on one core"
-    return Outcome(task.system, task.split, NOT_RUN, reason=reason)
+    return TaskOutcome(task.system, task.split, NOT_RUN, reason=reason)
 
 
-def run_task(task: Task) -> Outcome:
+def run_task(task: Task) -> TaskOutcome:
     """Choose parameters and measure a system on one split; a failure is an outcome too."""
     start = time.perf_counter()
 
-    def end(status: str, **content: Any) -> Outcome:
+    def end(status: str, **content: Any) -> TaskOutcome:
         seconds = time.perf_counter() - start
-        return Outcome(task.system, task.split, status, seconds, **content)
+        return TaskOutcome(task.system, task.split, status, seconds, **content)
 
     try:
         with limit_time(task.limit):
@@ -174,7 +174,7 @@ def _run_steps(task: Task) -> tuple[dict[int, Record], dict[int, list[Record]]]:
     return choices, records
 
 
-def _read_outcome(task: Task) -> Outcome | None:
+def _read_outcome(task: Task) -> TaskOutcome | None:
     """Return the outcome of a task whose runs all have records; None if one has not."""
     records = Records(task.plan.runs)
     path = saved_path(task.plan, task.system, task.split)
@@ -192,7 +192,7 @@ def _read_outcome(task: Task) -> Outcome | None:
         if len(whole) < len(known):
             return None
         choices[n_shot], found[n_shot] = choice, whole
-    return Outcome(task.system, task.split, DONE, 0.0, choices=choices, records=found)
+    return TaskOutcome(task.system, task.split, DONE, 0.0, choices=choices, records=found)
 
 
 def _find_or_run(task: Task, step: _Step) -> Record:

@@ -13,7 +13,7 @@ from zonkey.metrics.intervals import sample_bootstrap
 
 from ..paper.experiments import RECOMMENDED
 from ..paper.records import Record, unpack
-from .running import DONE, Outcome
+from .running import DONE, TaskOutcome
 from .systems import ZERO, System
 
 N_DRAWS, _CONFIDENCE = 2000, 0.95
@@ -51,13 +51,13 @@ class Standing:
         return None if is_own else max(found)
 
 
-def rank_outcomes(outcomes: Sequence[Outcome], n_shot: int = 0) -> list[Standing]:
+def rank_outcomes(outcomes: Sequence[TaskOutcome], n_shot: int = 0) -> list[Standing]:
     """Return the systems that have run on all of their splits, best first.
 
     Figures are means over splits; the last ones are of systems that know seen classes only. `gap`
     is the difference to the recommended system, or to the best one if it has not run.
     """
-    by_system: dict[System, list[Outcome]] = {}
+    by_system: dict[System, list[TaskOutcome]] = {}
     for outcome in outcomes:
         by_system.setdefault(outcome.system, []).append(outcome)
     found = []
