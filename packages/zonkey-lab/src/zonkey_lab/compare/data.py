@@ -18,7 +18,7 @@ from zonkey.files.dataset import Dataset, Split
 from zonkey.files.own import hold_out
 from zonkey.hold_out import draw_classes
 
-from ..paper.bench.sources import find_source
+from ..paper.bench.sources import NoValidationClasses, find_source
 
 UNSEEN, TEST_SIZE = 0.25, 0.2  # shares of classes, and of samples of the others, to test on
 _VALIDATION = 0.25  # share of seen classes to choose few-shot parameters on
@@ -81,7 +81,10 @@ def read_benchmark(name: str, folder: Path | None, *, shots: bool = False) -> Gi
     source = find_source(name, folder)
     if not shots:
         return Given(source.load())
-    return Given(source.load_shots(), validation=source.load_validation())
+    try:
+        return Given(source.load_shots(), validation=source.load_validation())
+    except NoValidationClasses:  # some are drawn
+        return Given(source.load_shots())
 
 
 def divide(data: Dataset, unseen: Any = None, *, n_splits: int = 1, seed: int = 0) -> list[Dataset]:

@@ -168,10 +168,21 @@ def _run_steps(task: Task) -> tuple[dict[int, Record], dict[int, list[Record]]]:
         records[n_shot] = [_find_or_run(task, step) for step in steps]
         path = saved_path(plan, system, task.split)
         if n_shot == 0 and path is not None and not path.exists():
-            penalty = chosen.get("seen_penalty")
-            options = {"seen_penalty": penalty, "facts": plan.facts}
-            save_system(path, system, task.data, chosen["chosen"], **options)
+            _save(task, path, chosen)
     return choices, records
+
+
+def _save(task: Task, path: Path, chosen: dict[str, Any]) -> None:
+    """Write a model file, of a fit on the device of the measurement."""
+
+    def work() -> dict[str, Any]:
+        options = {"seen_penalty": chosen.get("seen_penalty"), "facts": task.plan.facts}
+        save_system(path, task.system, task.data, chosen["chosen"], **options)
+        return {}
+
+    found = catch_errors(work, task.plan.device)
+    if "error" in found:
+        raise _FailedError(f"measured, but not saved: {found['error']}")
 
 
 def _read_outcome(task: Task) -> TaskOutcome | None:

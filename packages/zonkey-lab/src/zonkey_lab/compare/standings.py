@@ -98,7 +98,7 @@ def _stand(system: System, choices: list[Record], runs: list[list[Record]]) -> S
         figures[name] = _figure(np.array(values, dtype=float), joined.get(name))
     if system.task != ZERO:
         mean, half = mean_confidence_interval(joined[SHOTS])
-        figures[SHOTS] = Figure(mean, mean - half, mean + half)
+        figures[SHOTS] = Figure(mean, max(0.0, mean - half), min(1.0, mean + half))
     return Standing(system, figures, _costs(choices, runs), choices, runs, joined)
 
 

@@ -17,6 +17,7 @@ from ..paper.experiments import (
     RANDOM,
     RECOMMENDED,
     SHOT_PEERS,
+    STARTS_FROM,
     TORCH_PEERS,
     TRANSDUCTIVE_SHOTS,
 )
@@ -118,6 +119,8 @@ def find_systems(names: Sequence[str] | None, task: str = ZERO) -> list[System]:
     Among few-shot systems there may be transductive ones, which have a table of their own.
     """
     every = [System(name, task) for name in dict.fromkeys((*_USUAL[task], *_EVERY[task]))]
+    # A choice that starts from that of another system is no choice under the same conditions.
+    every = [one for one in every if task == SHOTS or one.name not in STARTS_FROM]
     every = [one for one in every if task == SHOTS or not one.is_transductive]
     usual = [one for one in every if one.name in _USUAL[task]]
     if not names:
