@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from zonkey.files.dataset import Dataset
 
 from ..paper.bench.models import sample_grid
 from ..paper.bench.runner import catch_errors, describe_machine, peak_memory_mb
+from ..paper.bench.walk import Point, SearchOptions
 from ..paper.records import Key, Record, Records
 from .budget import Clock, OverBudgetError, estimate_seconds, limit_time
 from .measuring import (
@@ -82,7 +84,8 @@ class _Step:
 
     key: Key
     settings: dict[str, Any]
-    work: Callable[[Dataset], dict[str, Any]]
+    work: Callable[..., dict[str, Any]]  # of the data; a choice also takes options of `search`
+    is_choice: bool = False
 
 
 class _FailedError(Exception):
@@ -207,27 +210,39 @@ def _read_outcome(task: Task) -> TaskOutcome | None:
 
 
 def _find_or_run(task: Task, step: _Step) -> Record:
-    records = Records(task.plan.runs)
+    """Return the record of a run; a choice continues with the points that were scored before."""
+    records, plan = Records(task.plan.runs), task.plan
     found = records.find(step.key, step.settings)
     if found is not None:
         return found
-    device, uses_torch = task.plan.device, task.system.uses_torch
+    earlier = records.find_points(step.key, step.settings) if step.is_choice else None
+    start = time.perf_counter() - (0.0 if earlier is None else earlier["seconds"])
 
-    def work() -> dict[str, Any]:
-        start = time.perf_counter()
-        results = step.work(task.data)
+    def describe(results: dict[str, Any]) -> dict[str, Any]:
         return {
             "data": task.data.record(),
             "results": results,
             "seconds": round(time.perf_counter() - start, 3),
             "peak_memory_mb": peak_memory_mb(),
-            **describe_machine(device, uses_torch=uses_torch),
+            "command": plan.command,
+            **describe_machine(plan.device, uses_torch=task.system.uses_torch),
         }
 
-    content = catch_errors(work, device)
+    def save_points(points: list[Point]) -> None:
+        content = describe({"chosen": {}, "points": points})
+        records.write_points(step.key, step.settings, **content)
+
+    def work() -> dict[str, Any]:
+        search: SearchOptions = {}
+        if step.is_choice:
+            known = [] if earlier is None else earlier["results"]["points"]
+            search = {"n_points_more": plan.n_points, "earlier": known, "save": save_points}
+        return describe(step.work(task.data, **search))
+
+    content = catch_errors(work, plan.device)
     if "error" in content:
         raise _FailedError(content["error"])
-    return records.write(step.key, step.settings, command=task.plan.command, **content)
+    return records.write(step.key, step.settings, **content)
 
 
 def _settings(task: Task) -> dict[str, Any]:
@@ -248,25 +263,26 @@ def _make_choice(task: Task, n_shot: int) -> _Step:
     plan, system = task.plan, task.system
     grid = sample_grid(getattr(system.spec, "grid", {}), plan.n_points)
     # As many points again beyond the grid: the same for all systems.
-    more = {"n_points_more": plan.n_points}
-    settings = {**_settings(task), "grid": grid, **more}
+    settings = {**_settings(task), "grid": grid, "n_points_more": plan.n_points}
     if system.task == ZERO:
         n_folds = min(plan.n_folds, len(task.data.seen_classes) // 2)
         return _Step(
             _key(task, "selection"),
             {**settings, "n_folds": n_folds},
-            lambda data: choose_parameters(system, data, grid=grid, n_folds=n_folds, **more),
+            partial(choose_parameters, system, grid=grid, n_folds=n_folds),
+            is_choice=True,
         )
     if system.chooses_itself:  # the same for any number of shots
         n_shot = 1
     in_trials, validation = plan.n_way is not None, task.validation
     known = None if validation is None else validation.sha256
     protocol = f"selection-{n_shot}{'' if in_trials else '-all'}"
-    options = {"n_shot": n_shot, "in_trials": in_trials}
+    options: dict[str, Any] = {"n_shot": n_shot, "in_trials": in_trials}
     return _Step(
         _key(task, protocol),
         {**settings, **options, "validation": known},
-        lambda data: choose_for_shots(system, data, validation, grid=grid, **options, **more),
+        partial(choose_for_shots, system, validation=validation, grid=grid, **options),
+        is_choice=True,
     )
 
 
@@ -284,7 +300,7 @@ def _make_measurements(task: Task, n_shot: int, chosen: dict[str, Any]) -> list[
             return _Step(
                 _key(task, f"compare-{n_shot}{ways}", seed),
                 {**settings, **options},
-                lambda data: measure_shots(system, data, parameters, **options),
+                partial(measure_shots, system, parameters=parameters, **options),
             )
 
         return [make_draws(seed) for seed in range(n_seeds)]
@@ -295,7 +311,7 @@ def _make_measurements(task: Task, n_shot: int, chosen: dict[str, Any]) -> list[
         return _Step(
             _key(task, "compare", seed),
             {**settings, **options},
-            lambda data: measure_system(system, data, parameters, **options),
+            partial(measure_system, system, parameters=parameters, **options),
         )
 
     return [make(seed) for seed in range(n_seeds)]
