@@ -251,5 +251,7 @@ def _draw_times(board: Board) -> Figure:
         axis.annotate(name, place, xytext=(4, 3), textcoords="offset points", fontsize=7)
     axis.set(xscale="log", xlabel="seconds to choose and train")
     axis.set(ylabel="accuracy among held-out classes (%)")
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.margins(x=0.15)  # for the names
     add_grid(axis)
     return figure
