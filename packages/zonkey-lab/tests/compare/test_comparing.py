@@ -324,6 +324,13 @@ def test_a_system_that_takes_too_long_is_ended(plan, monkeypatch):
     assert "the budget was used up" in late.reason
 
 
+def test_a_task_that_waits_until_the_budget_is_used_up_does_not_start(plan):
+    task = Task(System("RPL"), small_dataset(), 0, plan, deadline=time.time() - 1)
+    outcome = running.run_task(task)
+    assert outcome.status == NOT_RUN
+    assert not list(Records(plan.runs))
+
+
 def test_estimates_learn_from_what_has_run():
     clock = budget.Clock(100.0)
     slow, network = System("SSE"), System("CVAE")

@@ -46,10 +46,16 @@ def parse_seconds(text: str) -> float:
 
 
 @contextmanager
-def limit_time(seconds: float | None) -> Iterator[None]:
-    """Raise `OverBudgetError` after so many seconds; only where the system has such an alarm."""
+def limit_time(deadline: float | None) -> Iterator[None]:
+    """Raise `OverBudgetError` at a time of `time.time`; in the midst only where there are alarms."""
+    if deadline is None:
+        yield
+        return
+    seconds = deadline - time.time()
+    if seconds <= 0:
+        raise OverBudgetError
     has_alarm = hasattr(signal, "setitimer")
-    if seconds is None or not has_alarm or threading.current_thread() != threading.main_thread():
+    if not has_alarm or threading.current_thread() != threading.main_thread():
         yield
         return
 
@@ -57,7 +63,7 @@ def limit_time(seconds: float | None) -> Iterator[None]:
         raise OverBudgetError
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
@@ -109,13 +115,14 @@ class Clock:
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = seconds
-        self._end = None if seconds is None else time.monotonic() + seconds
+        # Of all processes: a task may wait for one.
+        self.deadline = None if seconds is None else time.time() + seconds
         self._ratios: dict[bool, list[float]] = {}
 
     @property
     def left(self) -> float | None:
         """Seconds that are left; None without a budget."""
-        return None if self._end is None else max(0.0, self._end - time.monotonic())
+        return None if self.deadline is None else max(0.0, self.deadline - time.time())
 
     def correct(self, system: System, estimate: float) -> float:
         """Return an estimate times what earlier systems of its kind took longer."""

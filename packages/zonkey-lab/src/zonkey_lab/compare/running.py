@@ -62,7 +62,7 @@ class Task:
     plan: Plan
     validation: Dataset | None = None  # to choose few-shot parameters on
     estimate: float = 0.0  # seconds
-    limit: float | None = None  # seconds
+    deadline: float | None = None  # by `time.time`
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def run_tasks(tasks: Sequence[Task], *, n_jobs: int, clock: Clock) -> Iterator[T
     def admit() -> Iterator[Task]:
         for task in waiting:
             if clock.has_time_for(task.system, task.estimate):
-                yield replace(task, limit=clock.left)
+                yield replace(task, deadline=clock.deadline)
             else:
                 expected = clock.correct(task.system, task.estimate)
                 refused.append(_refuse(task, expected))
@@ -148,7 +148,7 @@ def run_task(task: Task) -> TaskOutcome:
         return TaskOutcome(task.system, task.split, status, seconds, **content)
 
     try:
-        with limit_time(task.limit):
+        with limit_time(task.deadline):
             choices, records = _run_steps(task)
         return end(DONE, choices=choices, records=records)
     except OverBudgetError:
