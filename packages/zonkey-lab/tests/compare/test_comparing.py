@@ -328,6 +328,7 @@ def test_a_task_that_waits_until_the_budget_is_used_up_does_not_start(plan):
     task = Task(System("RPL"), small_dataset(), 0, plan, deadline=time.time() - 1)
     outcome = running.run_task(task)
     assert outcome.status == NOT_RUN
+    assert "no time left for it: about" in outcome.reason
     assert not list(Records(plan.runs))
 
 

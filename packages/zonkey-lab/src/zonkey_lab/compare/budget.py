@@ -47,15 +47,9 @@ def parse_seconds(text: str) -> float:
 
 @contextmanager
 def limit_time(deadline: float | None) -> Iterator[None]:
-    """Raise `OverBudgetError` at a time of `time.time`; in the midst only where there are alarms."""
-    if deadline is None:
-        yield
-        return
-    seconds = deadline - time.time()
-    if seconds <= 0:
-        raise OverBudgetError
+    """Raise `OverBudgetError` at a time of `time.time`, if the system has such an alarm."""
     has_alarm = hasattr(signal, "setitimer")
-    if not has_alarm or threading.current_thread() != threading.main_thread():
+    if deadline is None or not has_alarm or threading.current_thread() != threading.main_thread():
         yield
         return
 
@@ -63,7 +57,7 @@ def limit_time(deadline: float | None) -> Iterator[None]:
         raise OverBudgetError
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, max(deadline - time.time(), 0.001))
     try:
         yield
     finally:

@@ -141,6 +141,8 @@ def _refuse(task: Task, expected: float) -> TaskOutcome:
 
 def run_task(task: Task) -> TaskOutcome:
     """Choose parameters and measure a system on one split; a failure is an outcome too."""
+    if task.deadline is not None and time.time() >= task.deadline:  # it has waited for a process
+        return _refuse(task, task.estimate)
     start = time.perf_counter()
 
     def end(status: str, **content: Any) -> TaskOutcome:
