@@ -204,7 +204,8 @@ def tell_lead(board: Board) -> str:
     if lower:
         parts.append(f"Lower, and the interval of the difference contains 0: {_list(lower)}")
     if behind and not ahead:
-        parts.append(f"It is ahead of {len(behind)} of {len(board.rows) - 1} other systems")
+        n_compared = len(ahead) + len(even) + len(behind)
+        parts.append(f"It is ahead of {len(behind)} of {n_compared} other systems")
     return ". ".join(parts) + "."
 
 

@@ -73,8 +73,7 @@ def make_document(boards: Sequence[Board], datas: Sequence[Dataset], plan: Plan)
         Section(
             board.title,
             [
-                Part("Result", _score_blocks(board)),
-                Part("Figures", _drawings(board, f"board{i}")),
+                Part("Result", [*_score_blocks(board), *_drawings(board, f"board{i}")]),
                 Part("Time and memory", _cost_blocks(board)),
                 Part("Chosen parameters", [_choice_table(board)]),
             ],
@@ -84,7 +83,7 @@ def make_document(boards: Sequence[Board], datas: Sequence[Dataset], plan: Plan)
     how = [Part("Data", [Text(text) for text in describe_data(datas)])]
     how.append(Part("Procedure", [Text(text) for text in describe_plan(plan, boards)]))
     sections.append(Section("How it was measured", how))
-    return Document(f"Leaderboards on {data.name}", sections)
+    return Document(f"Leaderboard: {data.name}", sections)
 
 
 def write_html(path: Path, document: Document) -> None:
