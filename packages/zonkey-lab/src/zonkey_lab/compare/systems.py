@@ -49,7 +49,10 @@ _COSTS = {
     "SynC": 1.6, "SAE": 0.6, "EXEM": 1.3, "recommended": 0.1, "BPL, ridge chosen": 1.5,
 }  # fmt: skip
 _USUAL_COST, _TORCH_COST = 0.8, 30.0
-_OF_COSTS = 7057 * 1280
+_SAMPLES, _FEATURES, _CLASSES = 7057, 1280, 150  # that these seconds are of
+# Systems that compare samples with all seen classes, and seen classes with each other.
+_BY_PAIRS = ("DeViSE", "SJE", "ALE", "LATEM", "SynC", "ConSE", "logistic regression")
+_BY_CLASSES = ("SSE", "EXEM", "exemplars", "exemplars, recommended features", "recommended")
 GROUPS = ("numpy", "torch", "all")
 
 
@@ -95,8 +98,10 @@ class System:
     def seconds_per_fit(self, data: Dataset) -> float:
         """Return about how long a fit takes on one core."""
         usual = _TORCH_COST if self.uses_torch else _USUAL_COST
-        size = len(data.split.train) * data.shape[1]
-        return _COSTS.get(self.name, usual) * max(0.02, size / _OF_COSTS)
+        n_classes = len(data.seen_classes) / _CLASSES
+        size = n_classes**2 if self.name in _BY_CLASSES else len(data.split.train) / _SAMPLES
+        size *= data.shape[1] / _FEATURES * (n_classes if self.name in _BY_PAIRS else 1.0)
+        return _COSTS.get(self.name, usual) * max(0.02, size)
 
     def reason_against(self, data: Dataset) -> str | None:
         """Return why it cannot run on this machine or these data; None if it can."""
