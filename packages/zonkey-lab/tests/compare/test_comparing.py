@@ -356,6 +356,9 @@ def test_classes_are_held_out_as_asked():
     assert {*some.split.train} | {*some.split.test_seen} | {*some.split.test_unseen} == {
         *range(len(data.y))
     }
+    more = {**dict(zip(data.prototypes.labels, data.prototypes.matrix, strict=True))}
+    wider = Dataset("wider", data.X, data.y, {**more, "never": [1.0] * 5}, data.split)
+    assert divide(wider)[0].prototypes.labels.tolist() == data.prototypes.labels.tolist()
     plain = Dataset("plain", data.X, data.y, data.prototypes, Split(np.arange(len(data.y)), []))
     assert len(divide(plain)[0].unseen_classes) == 3  # a quarter
     with refused(DataError, "4 classes to learn from and 2 to hold out"):

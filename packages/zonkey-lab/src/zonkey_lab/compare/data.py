@@ -106,7 +106,8 @@ def divide(data: Dataset, unseen: Any = None, *, n_splits: int = 1, seed: int = 
 
 def _with_split(data: Dataset, split: Split, seed: int) -> Dataset:
     """Return the data with another split, which also names validation classes."""
-    if split is data.split and len(split.val_classes):
+    has_samples = np.isin(data.prototypes.labels, data.y).all()
+    if split is data.split and len(split.val_classes) and has_samples:
         return data
     seen, unseen = (np.unique(data.y[part]) for part in (split.train, split.test_unseen))
     if len(seen) < _LEAST_SEEN or len(unseen) < 2:

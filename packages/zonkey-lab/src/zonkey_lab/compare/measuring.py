@@ -219,7 +219,7 @@ def measure_shots(
     """
     start = time.perf_counter()
     shots, build = prepare_novel(data, system.name, seed)
-    estimator = build(parameters)
+    estimator = build(parameters)  # some learn from base classes here, others in the first draw
     prepared = time.perf_counter() - start
     n_shot = min(n_shot, shots.most_shots)
     options: dict[str, Any] = {"adapt": True} if system.is_transductive else {}

@@ -64,6 +64,10 @@ _COSTS = (
     "of the process. Points: those that were scored to choose from, 0 if there is nothing to "
     "choose."
 )
+_SHOT_COSTS = (
+    "Systems that are trained on base classes learn from them in the first draw: their seconds per "
+    "draw hold a share of it."
+)
 
 
 def make_document(boards: Sequence[Board], datas: Sequence[Dataset], plan: Plan) -> Document:
@@ -113,7 +117,8 @@ def _score_blocks(board: Board) -> list[Block]:
 
 
 def _cost_blocks(board: Board) -> list[Block]:
-    return [_table(cost_columns(board), board.rows), Text(_COSTS, is_dim=True)]
+    text = f"{_COSTS} {_SHOT_COSTS}" if board.n_shot else _COSTS
+    return [_table(cost_columns(board), board.rows), Text(text, is_dim=True)]
 
 
 def _choice_table(board: Board) -> TableBlock:
