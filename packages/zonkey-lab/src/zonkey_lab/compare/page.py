@@ -244,18 +244,22 @@ def _draw_ranks(board: Board) -> Figure:
 
 def _draw_times(board: Board) -> Figure:
     rows = [row for row in board.rows if board.measure in row.figures]
+    taken = [(row.costs["choosing"] or 0) + (row.costs["training"] or 0) for row in rows]
+    taken = np.maximum(taken, 1e-3)
+    middle = np.sqrt(taken.min() * taken.max())
     figure = new_figure(8, 5)
     axis = figure.subplots()
-    for row in rows:
-        seconds = max(1e-3, (row.costs["choosing"] or 0) + (row.costs["training"] or 0))
+    for row, seconds in zip(rows, taken.tolist(), strict=True):
         is_own = row.system.name == RECOMMENDED
         place = (seconds, 100 * row.figures[board.measure].value)
         axis.plot(*place, "D" if is_own else "o", color=COLORS[is_own])
         name = escape_dollars(shorten_name(row.system.name))
-        axis.annotate(name, place, xytext=(4, 3), textcoords="offset points", fontsize=7)
+        side: dict[str, Any] = {"xytext": (5, 3), "ha": "left"}
+        if seconds > middle:
+            side = {"xytext": (-5, 3), "ha": "right"}
+        axis.annotate(name, place, textcoords="offset points", fontsize=7, **side)
     axis.set(xscale="log", xlabel="seconds to choose and train")
     axis.set(ylabel="accuracy among held-out classes (%)")
     axis.xaxis.set_major_formatter("{x:g}")
-    axis.margins(x=0.15)  # for the names
     add_grid(axis)
     return figure
