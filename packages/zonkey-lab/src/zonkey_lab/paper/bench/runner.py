@@ -283,20 +283,29 @@ def _thin_grid(grid: Grid) -> Grid:
 
 def _execute(job: Job) -> tuple[Job, dict[str, Any]]:
     """Do one run; return it with results, time and memory, or with an error."""
-    reset_peak_memory()
-    on_device = DEVICE.set(job.device)
-    try:
+
+    def work() -> dict[str, Any]:
         data = _load(job.key, job.folder)
         start = time.perf_counter()
         results = _select(job, data, start) if is_selection(job.key) else _measure(job, data)
-        return job, _content(job, data, results, start)
+        return _content(job, data, results, start)
+
+    return job, catch_errors(work, job.device)
+
+
+def catch_errors(work: Callable[[], dict[str, Any]], device: str | None) -> dict[str, Any]:
+    """Return the content of the record of a run on a device, or its error."""
+    reset_peak_memory()
+    on_device = DEVICE.set(device)
+    try:
+        return work()
     # Errors of the data, of a model that does not suit them, or of a missing package.
     except (ValueError, ImportError) as error:
-        return job, {"error": str(error)}
+        return {"error": str(error)}
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "out of memory" not in str(error):  # torch's
             raise
-        return job, {"error": f"out of memory: {error}"}
+        return {"error": f"out of memory: {error}"}
     finally:
         DEVICE.reset(on_device)
 
@@ -315,13 +324,20 @@ def _content(job: Job, data: Dataset, results: dict[str, Any], start: float) -> 
 
 def _environment(job: Job) -> dict[str, Any]:
     """Return versions and machine, with torch and the GPU if the run used them."""
-    found, model = environment(), model_of(job.key)
+    model = model_of(job.key)
     takes_arrays = not is_zero_shot(job.key.protocol) and model.preset != "raw"
-    if not model.uses_torch and not (job.device and takes_arrays):
+    uses_torch = model.uses_torch or bool(job.device and takes_arrays)
+    return describe_machine(job.device, uses_torch=uses_torch)
+
+
+def describe_machine(device: str | None, *, uses_torch: bool) -> dict[str, Any]:
+    """Return versions and machine, with torch and the GPU if torch is used."""
+    found = environment()
+    if not uses_torch:
         return found
     torch = require_package("torch", "The version of a run")
     found["versions"]["torch"] = version("torch")
-    if "cuda" in (job.device or "cuda") and torch.cuda.is_available():
+    if "cuda" in (device or "cuda") and torch.cuda.is_available():
         found["machine"]["gpu"] = torch.cuda.get_device_name()
     return found
 
