@@ -17,13 +17,14 @@ from zonkey.cli.errors import one_line_errors
 from zonkey.cli.options import JSON
 from zonkey.optional import format_install
 
-from .paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment
+from .paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment, Scale
 from .paper.records import Record, RecordError, Records
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from .paper.bench.estimate import Estimate
     from .paper.bench.runner import Progress
     from .paper.report.blocks import Document, TableBlock
 
@@ -135,12 +136,24 @@ def bench(
         names = split_names([*(data or []), *(more or [])]) or list(find_sources(place))
         asked = {"seeds": seeds, "trials": trials, "points": points, "map_classes": map_classes}
         given = {_FIELDS[key]: value for key, value in asked.items() if value is not None}
+        scale = replace(QUICK if quick else FULL, **given)
+        records = Records(runs)
         rest = {**asked, "model": model, "device": device, "folder": place}
+        if not dry_run:
+            records.require_writable()
+        found = _estimate(experiments, names, records, scale, folder=place, n_jobs=jobs)
+        if dry_run:
+            _print_estimate(found, as_json)
+            return
+        typer.echo(found.text(), err=True)
+        if found.problem():
+            typer.echo(found.problem(), err=True)
+        found.require_memory()
         steps = run_experiments(
             experiments,
             names,
-            Records(runs),
-            replace(QUICK if quick else FULL, **given),
+            records,
+            scale,
             folder=place,
             n_jobs=jobs,
             device=device,
@@ -171,6 +184,31 @@ def _experiments(name: str) -> list[Experiment]:
             f"NAME must be one of {', '.join(EXPERIMENTS)} or {_ALL}; got {name!r}.{hint}"
         )
     return [EXPERIMENTS[name]]
+
+
+def _estimate(
+    experiments: list[Experiment],
+    names: list[str],
+    records: Records,
+    scale: Scale,
+    *,
+    folder: str | None,
+    n_jobs: int,
+) -> Estimate:
+    """Return the time and memory of the runs without a record."""
+    from .paper.bench.estimate import Sizes, estimate_runs
+    from .paper.bench.runner import pending_runs
+
+    pending, n_recorded = pending_runs(experiments, names, records, scale, folder=folder)
+    sizes = [(key, Sizes.of(data)) for key, data in pending]
+    return estimate_runs(sizes, scale, n_recorded=n_recorded, n_jobs=n_jobs)
+
+
+def _print_estimate(found: Estimate, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(asdict(found)))
+        return
+    typer.echo("\n".join(filter(None, (found.text(), found.problem()))))
 
 
 def _select_models(experiments: list[Experiment], names: list[str] | None) -> list[Experiment]:

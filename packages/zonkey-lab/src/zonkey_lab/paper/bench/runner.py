@@ -124,6 +124,28 @@ def run_experiments(
             yield Progress(job.key, record, done, total, seconds, content.get("error"))
 
 
+def pending_runs(
+    experiments: Iterable[Experiment],
+    data_names: Iterable[str],
+    records: Records,
+    scale: Scale,
+    *,
+    folder: str | None = None,
+) -> tuple[list[tuple[Key, Dataset]], int]:
+    """Return the runs to do with their data, and the number of recorded ones.
+
+    Features are read only where there is a record to compare with.
+    """
+    names = [find_source(name, folder).name for name in data_names]
+    keys = [key for stage in stages_of_runs(list(experiments), names, scale) for key in stage]
+    found = []
+    for key in keys:
+        settings = _settings(key, scale, folder, records) if records.read(key) else None
+        if settings is None or records.find(key, settings) is None:
+            found.append((key, _load(key, folder)))
+    return found, len(keys) - len(found)
+
+
 def _settings(
     key: Key, scale: Scale, folder: str | None, records: Records
 ) -> dict[str, Any] | None:
