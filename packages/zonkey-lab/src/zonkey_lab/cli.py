@@ -65,7 +65,7 @@ def bench(
     ],
     more: Annotated[
         list[str] | None,
-        typer.Argument(help="Data sets, as after --data.", metavar="[DATA]...", show_default=False),
+        typer.Argument(help="Data sets, as after --data.", metavar="DATA", show_default=False),
     ] = None,
     data: Annotated[
         list[str] | None,
@@ -139,12 +139,11 @@ def bench(
         scale = replace(QUICK if quick else FULL, **given)
         records = Records(runs)
         rest = {**asked, "model": model, "device": device, "folder": place}
-        if not dry_run:
-            records.require_writable()
         found = _estimate(experiments, names, records, scale, folder=place, n_jobs=jobs)
         if dry_run:
             _print_estimate(found, as_json)
             return
+        records.require_writable()
         typer.echo(found.text(), err=True)
         if found.problem():
             typer.echo(found.problem(), err=True)

@@ -33,7 +33,7 @@ class Remote:
 
 
 @dataclass(frozen=True)
-class Placed:
+class Manual:
     """A data set that nobody offers at a fixed address: users put its files into a folder."""
 
     name: str
@@ -121,7 +121,7 @@ _OWN_FEATURES = (
     "on 64 of them to choose parameters. Arrays: see zonkey_lab.datasets.load_mini_imagenet."
 )
 _PLACED = (
-    Placed(
+    Manual(
         name="imnet",
         members="imnet",
         required=("ImNet_2_demo_data.mat",),
@@ -132,7 +132,7 @@ _PLACED = (
         about="ImageNet, 1000 seen classes of ILSVRC2012 and 360 unseen ones of ILSVRC2010: 254000 "
         "images, 1000 word vector dimensions; GoogLeNet features",
     ),
-    Placed(
+    Manual(
         name="mini-imagenet",
         members="mini_imagenet",
         required=("wrn28_10.npz", "wrn28_10_train64.npz"),
@@ -141,7 +141,7 @@ _PLACED = (
         citation=_MINI_IMAGENET,
         about="mini-ImageNet, 100 classes of 600 images; features of a wide residual network",
     ),
-    Placed(
+    Manual(
         name="mini-imagenet-cnn",
         members="mini_imagenet",
         required=("conv4.npz", "conv4_train64.npz"),
@@ -151,7 +151,7 @@ _PLACED = (
         about="mini-ImageNet, 100 classes of 600 images; features of the simple CNN of four blocks",
     ),
 )
-PLACED: Mapping[str, Placed] = MappingProxyType({placed.name: placed for placed in _PLACED})
+PLACED: Mapping[str, Manual] = MappingProxyType({placed.name: placed for placed in _PLACED})
 
 EMBEDDED = (
     Embedded(

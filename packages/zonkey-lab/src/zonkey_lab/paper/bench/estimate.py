@@ -156,7 +156,7 @@ def estimate_runs(
 
 def seconds_of(key: Key, sizes: Sizes, scale: Scale, speed: float) -> float:
     """Return the seconds of one run."""
-    recorded, _ = _recorded(key)
+    recorded, _ = _costs_of(key)
     n_passes = passes_of(key, scale)
     share = n_passes / passes_of(key, FULL)
     products = n_folds_of(key, scale) * _products(key, sizes) / speed
@@ -165,7 +165,7 @@ def seconds_of(key: Key, sizes: Sizes, scale: Scale, speed: float) -> float:
 
 def extra_bytes(key: Key, sizes: Sizes) -> float:
     """Return the peak memory of one run beyond the features: libraries, copies, matrices."""
-    _, recorded = _recorded(key)
+    _, recorded = _costs_of(key)
     base = _BASE if recorded is None else recorded * 1e6
     return base + (_COPIES - 1) * sizes.feature_bytes + 8 * _SQUARES * sizes.d**2
 
@@ -249,7 +249,7 @@ def _grid_size(key: Key) -> int:
     return max(1, int(sum(sizes)))
 
 
-def _recorded(key: Key) -> tuple[float, float | None]:
+def _costs_of(key: Key) -> tuple[float, float | None]:
     """Return the seconds, and the peak of memory in MB, of the same run on emoji."""
     of_model = recorded_costs().get(key.protocol, {})
     if key.model in of_model:
