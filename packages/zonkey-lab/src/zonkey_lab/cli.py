@@ -17,13 +17,14 @@ from zonkey.cli.errors import one_line_errors
 from zonkey.cli.options import JSON
 from zonkey.optional import format_install
 
-from .paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment
+from .paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment, Scale
 from .paper.records import Record, RecordError, Records
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from .paper.bench.estimate import Estimate
     from .paper.bench.runner import Progress
     from .paper.report.blocks import Document, TableBlock
 
@@ -63,9 +64,16 @@ def bench(
     name: Annotated[
         str, typer.Argument(help=f"One of: {', '.join(EXPERIMENTS)}; or {_ALL}.", metavar="NAME")
     ],
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(help="Data sets, as after --data.", metavar="DATA", show_default=False),
+    ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(help="Data set; may be given several times. All available by default."),
+        typer.Option(
+            help="Data sets, separated by spaces or commas. All available by default.",
+            show_default=False,
+        ),
     ] = None,
     runs: Annotated[
         Path | None,
@@ -116,6 +124,9 @@ def bench(
     folder: Annotated[
         Path | None, typer.Option(help="Folder of data sets; by default $ZONKEY_DATA or the cache.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the estimate of time and memory, and stop.")
+    ] = False,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Run an experiment of the paper, and print its table.
@@ -128,10 +139,10 @@ def bench(
     runs = runs or Path("runs-quick" if quick else "runs")  # quick runs replace no figures
     with one_line_errors("finished runs are kept; run the same command again to resume"):
         from .paper.bench.runner import run_experiments
-        from .paper.bench.sources import find_sources
+        from .paper.bench.sources import find_sources, split_names
 
-        experiments = [_select_models(each, model) for each in _experiments(name)]
-        names = data or list(find_sources(place))
+        experiments = _select_models(_experiments(name), model)
+        names = split_names([*(data or []), *(more or [])]) or list(find_sources(place))
         asked = {
             "seeds": seeds,
             "trials": trials,
@@ -140,12 +151,23 @@ def bench(
             "map_classes": map_classes,
         }
         given = {_FIELDS[key]: value for key, value in asked.items() if value is not None}
+        scale = replace(QUICK if quick else FULL, **given)
+        records = Records(runs)
         rest = {**asked, "model": model, "device": device, "folder": place}
+        found = _estimate(experiments, names, records, scale, folder=place, n_jobs=jobs)
+        if dry_run:
+            _print_estimate(found, as_json)
+            return
+        records.require_writable()
+        typer.echo(found.text(), err=True)
+        if found.problem():
+            typer.echo(found.problem(), err=True)
+        found.require_memory()
         steps = run_experiments(
             experiments,
             names,
-            Records(runs),
-            replace(QUICK if quick else FULL, **given),
+            records,
+            scale,
             folder=place,
             n_jobs=jobs,
             device=device,
@@ -178,17 +200,45 @@ def _experiments(name: str) -> list[Experiment]:
     return [EXPERIMENTS[name]]
 
 
-def _select_models(experiment: Experiment, names: list[str] | None) -> Experiment:
-    """Return the experiment with some of its models only."""
+def _estimate(
+    experiments: list[Experiment],
+    names: list[str],
+    records: Records,
+    scale: Scale,
+    *,
+    folder: str | None,
+    n_jobs: int,
+) -> Estimate:
+    """Return the time and memory of the runs without a record."""
+    from .paper.bench.estimate import Sizes, estimate_runs
+    from .paper.bench.runner import pending_runs
+
+    pending, n_recorded = pending_runs(experiments, names, records, scale, folder=folder)
+    sizes = [(key, Sizes.of(data)) for key, data in pending]
+    return estimate_runs(sizes, scale, n_recorded=n_recorded, n_jobs=n_jobs)
+
+
+def _print_estimate(found: Estimate, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(asdict(found)))
+        return
+    typer.echo("\n".join(filter(None, (found.text(), found.problem()))))
+
+
+def _select_models(experiments: list[Experiment], names: list[str] | None) -> list[Experiment]:
+    """Return the experiments that have these models, with no others."""
     if not names:
-        return experiment
-    unknown = [name for name in names if name not in experiment.models]
+        return experiments
+    known = list(dict.fromkeys(model for each in experiments for model in each.models))
+    unknown = [name for name in names if name not in known]
     if unknown:
+        of = experiments[0].name if len(experiments) == 1 else "the experiments"
         raise ValueError(
-            f"--model must be one of those of {experiment.name}: {', '.join(experiment.models)}; "
-            f"got {unknown[0]!r}. Choose from these."
+            f"--model must be one of those of {of}: {', '.join(known)}; got {unknown[0]!r}. Choose "
+            "from these."
         )
-    return replace(experiment, models=tuple(names))
+    kept = {each: tuple(name for name in names if name in each.models) for each in experiments}
+    return [replace(each, models=models) for each, models in kept.items() if models]
 
 
 def _print_experiment(name: str, data: list[str], runs: Path, console: Console) -> None:

@@ -65,7 +65,11 @@ class Records:
         """Return the record of a run, if there is one."""
         try:
             record = json.loads((self.folder / key.path).read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):  # a record truncated by a crash counts as none
+        except (
+            FileNotFoundError,
+            NotADirectoryError,
+            ValueError,
+        ):  # a record truncated by a crash counts as none
             return None
         return record if isinstance(record, dict) else None
 
