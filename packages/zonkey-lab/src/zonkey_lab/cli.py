@@ -17,7 +17,7 @@ from zonkey.cli.errors import one_line_errors
 from zonkey.cli.options import JSON
 from zonkey.optional import format_install
 
-from .paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment
+from .paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment, require_suitable
 from .paper.records import Record, RecordError, Records
 
 if TYPE_CHECKING:
@@ -123,6 +123,7 @@ def bench(
 
         experiments = [_select_models(each, model) for each in _experiments(name)]
         names = data or list(find_sources(place))
+        require_suitable(experiments, names)
         asked = {"seeds": seeds, "trials": trials, "points": points, "map_classes": map_classes}
         given = {_FIELDS[key]: value for key, value in asked.items() if value is not None}
         rest = {**asked, "model": model, "device": device, "folder": place}

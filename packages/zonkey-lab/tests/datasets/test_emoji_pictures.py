@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from zonkey.errors import DataError
 from zonkey.files.emoji import load_emoji
 from zonkey_lab.datasets import load_emoji_pictures
-from zonkey_lab.paper.bench.sources import find_source, find_sources
+from zonkey_lab.paper.bench.sources import find_source
 
 KNOWN = load_emoji(split="few-shot")
 
@@ -51,7 +51,8 @@ def test_rows_are_pictures_and_all_else_is_that_of_the_embedded_data(path, split
 
 
 def test_the_bench_finds_them_and_keeps_the_styles_of_validation_classes_apart(path, tmp_path):
-    assert "emoji-pictures" not in find_sources(tmp_path)
+    with pytest.raises(DataError, match=r"Get it with `python tools/build_emoji_pictures.py`"):
+        find_source("Emoji-Pictures", tmp_path)
     write(path)
     source = find_source("emoji-pictures", tmp_path)
     view, expected = source.load_validation(), find_source("emoji").load_validation()

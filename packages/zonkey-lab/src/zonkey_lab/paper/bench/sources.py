@@ -19,6 +19,7 @@ from ...datasets.fetch import data_folder
 from ...datasets.imnet import load_imnet
 from ...datasets.mini_imagenet import load_mini_imagenet
 from ...datasets.xlsa17 import load_xlsa17
+from ..experiments import PICTURES
 
 _XLSA17 = {"awa1": "AWA1", "awa2": "AWA2", "cub": "CUB", "sun": "SUN", "apy": "APY"}
 _SPLITS = ("zero-shot", "few-shot")
@@ -66,7 +67,7 @@ def find_sources(folder: Path | str | None = None) -> dict[str, DataSource]:
             sources[name] = _source(name, load)
     if (root / PLACE).exists():
         pictures = (partial(load_emoji_pictures, root / PLACE, split=split) for split in _SPLITS)
-        sources["emoji-pictures"] = _source("emoji-pictures", *pictures)
+        sources[PICTURES] = _source(PICTURES, *pictures)
     if (root / "imnet").is_dir():
         sources["imnet"] = _source("imnet", partial(load_imnet, root / "imnet"))
     test, validation = (root / "mini_imagenet" / file for file in _MINI)
@@ -90,9 +91,11 @@ def find_source(name: str, folder: Path | str | None = None) -> DataSource:
     """Return a data set by name."""
     sources = find_sources(folder)
     if name.lower() not in sources:
+        made_by = f"zonkey data fetch {name}"
+        made_by = "python tools/build_emoji_pictures.py" if name.lower() == PICTURES else made_by
         raise DataError(
-            f"The data set must be one of {', '.join(sources)}; got {name!r}. Fetch it with "
-            f"`zonkey data fetch {name}`, or set ZONKEY_DATA to the folder that holds it."
+            f"The data set must be one of {', '.join(sources)}; got {name!r}. Get it with "
+            f"`{made_by}`, or set ZONKEY_DATA to the folder that holds it."
         )
     return sources[name.lower()]
 
