@@ -1,11 +1,15 @@
 """Pictures of the emoji data set: the same samples as the embedded features."""
 
+import io
 import pickle
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from PIL import Image
 
+import build_emoji_pictures
+import emoji_sources
 from zonkey.errors import DataError
 from zonkey.files.emoji import load_emoji
 from zonkey_lab.datasets import load_emoji_pictures
@@ -81,3 +85,26 @@ def test_other_files_are_refused(path, changed, message):
     write(path, **changed)
     with pytest.raises(DataError, match=f"{message}.*build_emoji_pictures"):
         load_emoji_pictures(path)
+
+
+def test_pictures_are_drawn_class_by_class_in_every_style_on_white(tmp_path, monkeypatch):
+    classes, colors = [], {}
+    for i in range(2):
+        places = {}
+        for s, style in enumerate(emoji_sources.STYLES):
+            color = (40 * i + 10, 30 * s, 200, 255)
+            drawing = Image.new("RGBA", (64, 64), color)
+            drawing.paste((0, 0, 0, 0), (0, 0, 64, 32))  # the upper half is transparent
+            places[style] = tmp_path / f"{i}-{style}.png"
+            drawing.save(places[style])
+            colors[len(colors)] = color[:3]
+        classes.append(emoji_sources.Emoji("x", f"class {i}", "group", (), places))
+    monkeypatch.setattr(emoji_sources, "unpack", lambda *_: {})
+    monkeypatch.setattr(emoji_sources, "choose", lambda *_: classes)
+    arrays = np.load(io.BytesIO(build_emoji_pictures.build(tmp_path)))
+    assert arrays["pictures"].shape == (10, 64, 64, 3)
+    for n, color in colors.items():
+        assert_array_equal(arrays["pictures"][n, 60, 10], color)
+        assert_array_equal(arrays["pictures"][n, 3, 10], 255)
+    assert arrays["names"].tolist() == ["class 0"] * 5 + ["class 1"] * 5
+    assert arrays["styles"].tolist() == [*emoji_sources.STYLES] * 2
