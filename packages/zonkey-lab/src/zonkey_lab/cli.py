@@ -17,7 +17,7 @@ from zonkey.cli.errors import one_line_errors
 from zonkey.cli.options import JSON
 from zonkey.optional import format_install
 
-from .paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment, Scale
+from .paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment, Scale, require_suitable
 from .paper.records import Record, RecordError, Records
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ def bench(
 
         experiments = _select_models(_experiments(name), model)
         names = split_names([*(data or []), *(more or [])]) or list(find_sources(place))
+        require_suitable(experiments, names)
         asked = {
             "seeds": seeds,
             "trials": trials,

@@ -122,6 +122,15 @@ _OWN_FEATURES = (
 )
 _PLACED = (
     Manual(
+        name="emoji-pictures",
+        members="emoji-pictures",
+        required=("pictures.npz",),
+        source="`python tools/build_emoji_pictures.py` of the source code draws them.",
+        license=EMOJI_LICENSE,
+        citation=EMOJI_CITATION,
+        about="The pictures of the emoji data set as pixels, for networks trained on them",
+    ),
+    Manual(
         name="imnet",
         members="imnet",
         required=("ImNet_2_demo_data.mat",),

@@ -14,12 +14,13 @@ from zonkey.errors import DataError
 from zonkey.files.dataset import Dataset, Split, did_you_mean
 from zonkey.files.emoji import load_emoji
 
-from ...datasets.emoji_pictures import PLACE, load_emoji_pictures
+from ...datasets.emoji_pictures import load_emoji_pictures
 from ...datasets.fetch import data_folder
 from ...datasets.imnet import load_imnet
 from ...datasets.mini_imagenet import load_mini_imagenet
 from ...datasets.registry import PLACED, REGISTRY
 from ...datasets.xlsa17 import load_xlsa17
+from ..experiments import PICTURES
 
 _RES101 = "res101"  # ResNet101, the features of the paper
 _SPLITS = ("zero-shot", "few-shot")
@@ -65,9 +66,10 @@ def find_sources(folder: Path | str | None = None) -> dict[str, DataSource]:
         if features is not None:
             load = partial(_load_once, load_xlsa17, features.parent, features=features.stem)
             sources[name] = _source(name, load)
-    if (root / PLACE).exists():
-        pictures = (partial(load_emoji_pictures, root / PLACE, split=split) for split in _SPLITS)
-        sources["emoji-pictures"] = _source("emoji-pictures", *pictures)
+    pictures = root / PLACED[PICTURES].members / PLACED[PICTURES].required[0]
+    if pictures.exists():
+        loaders = (partial(load_emoji_pictures, pictures, split=split) for split in _SPLITS)
+        sources[PICTURES] = _source(PICTURES, *loaders)
     imnet = root / PLACED["imnet"].members
     if any(imnet.glob("*.mat")):
         sources["imnet"] = _source("imnet", partial(_load_once, load_imnet, imnet))
