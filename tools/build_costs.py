@@ -13,7 +13,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from zonkey_lab.paper.records import Record, Records
+from zonkey_lab.paper.records import Record, Records, is_unfinished
 
 TARGET = "packages/zonkey-lab/src/zonkey_lab/paper/bench/costs.json"
 _MOST_CPUS = 8  # of machines without a GPU; older records do not name theirs
@@ -23,7 +23,8 @@ def collect(records: list[Record]) -> dict[str, dict[str, Any]]:
     """Return [seconds, MB] by protocol and model."""
     runs: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
-        if record["data_name"] == "emoji" and not record.get("quick"):
+        is_whole = not (record.get("quick") or is_unfinished(record))
+        if record["data_name"] == "emoji" and is_whole:
             runs[record["protocol"], record["model"]].append(record)
     costs: dict[str, dict[str, Any]] = defaultdict(dict)
     for (protocol, model), found in sorted(runs.items()):

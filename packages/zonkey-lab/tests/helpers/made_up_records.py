@@ -158,7 +158,7 @@ class MadeUp:
 
     def own_choice(self, protocol, model):
         """Write what a model that chooses itself has chosen."""
-        known = {"validation": HASH} if protocol != "selection" else {}
+        known = {"grid": {}, **({"validation": HASH} if protocol != "selection" else {})}
         return self.write(protocol, model, settings=known, chosen=CHOSEN, points=[])
 
     def unlabeled(self, unbalanced=True):

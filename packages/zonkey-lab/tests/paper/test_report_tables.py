@@ -10,12 +10,13 @@ from scipy import stats
 
 from zonkey_lab.paper.experiments import AT_ZERO_SHOTS, EXPERIMENTS, RANDOM
 from zonkey_lab.paper.printed import PRINTED, contradiction, find_printed
-from zonkey_lab.paper.records import RecordError
+from zonkey_lab.paper.records import Key, RecordError
 from zonkey_lab.paper.report.blocks import TableBlock
 from zonkey_lab.paper.report.collection import Study, read_collection
 from zonkey_lab.paper.report.fits import guard_table
 from zonkey_lab.paper.report.parameters import parameter_blocks
 from zonkey_lab.paper.report.provenance import provenance_blocks
+from zonkey_lab.paper.report.sections import build_report
 from zonkey_lab.paper.report.tables import (
     experiment_tables,
     runtime_table,
@@ -510,6 +511,30 @@ def test_seeds_of_other_settings_are_not_averaged(fresh, tmp_path):
     assert collection.n_left_out == 1
     _, rows = rows_of(collection, "ablation")
     assert rows[-1]["accuracy"] == text([0.25, 0.75])
+
+
+def test_unfinished_choices_are_counted_and_not_shown(fresh, tmp_path):
+    points = [{"parameters": {"alpha": 0.9, "rho": 0.1, "mu": 0.5}, "scores": [0.5, 0.6]}]
+    fresh.zero_shot("BPL0", 0.5)
+    run = fresh.zero_shot("BPL", 0.5, settings={"parameters": CHOSEN})
+    fresh.selection("selection", "BPL0", {})
+    for protocol in ("selection", "sensitivity"):
+        settings = {"n_folds": 3, "grid": {"alpha": [0.9]}, "n_points_more": 2}
+        known = {"protocol": protocol, "data": "cub", "model": "BPL"}
+        record = fresh.write(protocol, "BPL", settings=settings, chosen=CHOSEN, points=points)
+        about = {name: record[name] for name in ("data", "results", "seconds", "command")}
+        fresh.records.write_points(Key(**known), record["settings"], **about)
+    collection = read_collection(tmp_path)
+    assert collection.n_unfinished == 2
+    assert collection.selection_of(run) is None
+    assert "sensitivity" not in collection.studies()
+    page = str(build_report(collection))
+    assert "2 choices of parameters are unfinished, and left out." in page
+    assert "not recorded" in page
+    fresh.selection("selection", "BPL")
+    found = read_collection(tmp_path)
+    assert found.n_unfinished == 1
+    assert found.selection_of(run) is not None
 
 
 def test_one_model_alone_makes_no_table_nor_do_others_without_the_subject(fresh, tmp_path):

@@ -333,6 +333,12 @@ _TOGETHER: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 
 
+def is_unfinished(record: Record) -> bool:
+    """Whether a record holds the points that a selection has scored so far."""
+    selects = record["protocol"].startswith("selection") or record["protocol"] == "sensitivity"
+    return selects and not record["settings"].keys() & {*_POINTS_ASKED}
+
+
 def problem_of(record: Any) -> str:
     """Return the fault of a record in one phrase; "" if a report can use it."""
     problem = _fault(record, _RECORD, "")

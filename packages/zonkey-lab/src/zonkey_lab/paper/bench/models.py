@@ -383,7 +383,7 @@ def _shots(grid: Grid = _SHOTS, **fixed: Any) -> FewShotModel:
     return FewShotModel({"synthesis": "support", **fixed}, grid)
 
 
-def _sampled(**fixed: Any) -> FewShotModel:
+def _draw_base(**fixed: Any) -> FewShotModel:
     """Return the paper's few-shot model with base samples that each episode draws anew."""
     return FewShotModel({"synthesis": "support", **fixed}, _SUBSETS, walks=False)
 
@@ -450,8 +450,8 @@ FEW_SHOT: dict[str, FewShotModel | AnyShotModel] = {
     "BPL (SFSP1), as printed": _shots(guard=False),
     "BPL (SFSP1), unscaled": _shots(scaling=None),
     "BPL (SFSP1), unscaled, as printed": _shots(scaling=None, guard=False),
-    "BPL (SFSP1), sampled base": _sampled(),
-    "BPL (SFSP1), sampled base, unscaled": _sampled(scaling=None),
+    "BPL (SFSP1), sampled base": _draw_base(),
+    "BPL (SFSP1), sampled base, unscaled": _draw_base(scaling=None),
     "BPL (SFSP2)": _shots(synthesis="base"),
     "BPL (SFSP2), unscaled": _shots(synthesis="base", scaling=None),
     "BPL (novel)": _shots(base=None),

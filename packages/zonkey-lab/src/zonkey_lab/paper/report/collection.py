@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from ..experiments import EXPERIMENTS, Experiment, selection_of, zero_selection_of
-from ..records import Key, Record, RecordError, Records, problem_of
+from ..records import Key, Record, RecordError, Records, is_unfinished, problem_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +49,17 @@ class Study:
 class Collection:
     """Records by protocol, data set and model.
 
-    Runs of a model whose settings differ from those of its lowest seed are left out.
+    Runs of a model whose settings differ from those of its lowest seed are left out, and so are
+    selections that go on.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._runs: dict[tuple[str, str, str], list[Record]] = {}
-        self.n_left_out = 0
+        self.n_left_out = self.n_unfinished = 0
         for record in sorted(records, key=lambda record: record["seed"]):
+            if is_unfinished(record):
+                self.n_unfinished += 1
+                continue
             key = (record["protocol"], record["data_name"], record["model"])
             runs = self._runs.setdefault(key, [])
             if runs and runs[0]["settings"] != record["settings"]:

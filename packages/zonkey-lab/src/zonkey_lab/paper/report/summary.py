@@ -48,6 +48,9 @@ def opening_section(collection: Collection, judged: Sequence[JudgedClaim]) -> Se
     if n_measured < len(_FIGURES):
         blocks += [Text(_OTHER_FEATURES), Code(_OWN_FEATURES)]
     blocks += _name_quick_runs(collection)
+    if collection.n_unfinished:
+        text = f"{collection.n_unfinished} choices of parameters are unfinished, and left out."
+        blocks.append(Text(text, is_dim=True))
     if collection.n_left_out:
         text = f"{collection.n_left_out} records with other settings than seed 0 are left out."
         blocks.append(Text(text, is_dim=True))
