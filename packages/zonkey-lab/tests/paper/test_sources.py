@@ -49,7 +49,8 @@ def test_data_that_are_not_there_say_which_files_go_where(tmp_path):
 
 def test_an_unknown_name_says_which_there_are(tmp_path):
     line = refusal("imagenet", tmp_path)
-    assert "emoji, emoji-cnn, awa1, awa2, cub, sun, apy, imnet, mini-imagenet" in line
+    benchmarks = "awa1, awa2, cub, sun, apy, emoji-pictures, imnet, mini-imagenet"
+    assert f"emoji, emoji-cnn, {benchmarks}" in line
     assert line.endswith("got 'imagenet'. Did you mean 'imnet'?")
 
 
