@@ -13,7 +13,8 @@ from zonkey_lab.datasets.fetch import fetch_dataset
 from zonkey_lab.datasets.registry import REGISTRY, Remote
 
 NAMES = [
-    "emoji", "awa1", "awa2", "cub", "sun", "apy", "imnet", "mini-imagenet", "mini-imagenet-cnn",
+    "emoji", "awa1", "awa2", "cub", "sun", "apy", "emoji-pictures", "imnet", "mini-imagenet",
+    "mini-imagenet-cnn",
 ]  # fmt: skip
 
 
