@@ -327,8 +327,8 @@ def measure_sizes() -> Iterator[Row]:
     yield Row("lines of the library", count_lines(LIBRARY), 47_300)
     for package, lines in sorted(count_package_lines().items()):
         yield Row(f"  {package}", lines, PACKAGE_LINES.get(package, PACKAGE_LINES["other"]))
-    yield Row("lines of the laboratory", count_lines(LABORATORY), 16_500)
-    yield Row("lines of the tests", sum(map(count_lines, TESTS)), 51_900)
+    yield Row("lines of the laboratory", count_lines(LABORATORY), 22_000)
+    yield Row("lines of the tests", sum(map(count_lines, TESTS)), 55_000)
     for limit, budget, find in ((600, 0, find_long_files), (60, 3, find_long_functions)):
         kind = "files" if find is find_long_files else "functions"
         yield _count(f"{kind} of more than {limit} lines", find(limit), budget)

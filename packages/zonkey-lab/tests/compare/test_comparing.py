@@ -22,6 +22,7 @@ from zonkey_lab.compare.running import DONE, FAILED, NOT_RUN, Plan, Task, saved_
 from zonkey_lab.compare.simple import NearestPrototype
 from zonkey_lab.compare.standings import sort_of
 from zonkey_lab.compare.systems import SHOTS, System, find_systems, has_torch, split_names
+from zonkey_lab.paper.experiments import END_TO_END, PUBLISHED_SIZES
 from zonkey_lab.paper.records import Records, unpack
 from zonkey_lab.peers.zsl import ESZSL
 
@@ -267,6 +268,8 @@ def test_names_and_groups_of_systems():
         *("ESZSL", "BPL, as printed", "RPL", "SAE")
     ]
     assert any(one.is_transductive for one in find_systems(None, SHOTS))
+    names = {one.name for one in find_systems(["all"], SHOTS)}
+    assert not names & {*END_TO_END, *PUBLISHED_SIZES}  # of pixels, and of hours
 
 
 def test_unknown_names_get_suggestions():

@@ -13,7 +13,9 @@ from zonkey.files.dataset import Dataset
 
 from ..paper.bench.models import FEW_SHOT, ZERO_SHOT, AnyShotModel, FewShotModel, ZeroShotModel
 from ..paper.experiments import (
+    END_TO_END,
     PEERS,
+    PUBLISHED_SIZES,
     RANDOM,
     RECOMMENDED,
     SHOT_PEERS,
@@ -28,7 +30,12 @@ NEAREST = "nearest prototype"
 # Classifiers of `zonkey.evaluate` that know seen classes only.
 SEEN_ONLY = {"nearest mean": "nearest-mean", "logistic regression": "logistic"}
 _OWN = {NEAREST: ZeroShotModel({}, {"centered": [True, False]}, "raw", NearestPrototype)}
-_EVERY: dict[str, dict[str, Any]] = {ZERO: {**ZERO_SHOT, **_OWN}, SHOTS: FEW_SHOT}
+# Networks on pixels take no features; those of a published size take hours.
+_LEFT_OUT = {*END_TO_END, *PUBLISHED_SIZES}
+_EVERY: dict[str, dict[str, Any]] = {
+    ZERO: {**ZERO_SHOT, **_OWN},
+    SHOTS: {name: spec for name, spec in FEW_SHOT.items() if name not in _LEFT_OUT},
+}
 _USUAL: dict[str, tuple[str, ...]] = {
     ZERO: (
         *SEEN_ONLY, NEAREST, "FPL", "RPL", "BPL", "BPL, as printed", "BPL, unscaled", "exemplars",
