@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from emoji_sources import STYLES, draw_all
-from zonkey_lab.datasets.emoji_pictures import PLACE
 from zonkey_lab.datasets.fetch import data_folder
+from zonkey_lab.datasets.registry import PLACED
 
 SIDE = 64
 
@@ -38,9 +38,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "zonkey-emoji")
     parser.add_argument("--folder", type=Path, help="of all data sets; default as `zonkey data`")
-    given = parser.parse_args()
+    given, placed = parser.parse_args(), PLACED["emoji-pictures"]
     content = build(given.cache)
-    target = data_folder(given.folder) / PLACE
+    target = data_folder(given.folder) / placed.members / placed.required[0]
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(content)
     digest = hashlib.sha256(content).hexdigest()

@@ -17,13 +17,14 @@ from zonkey.cli.errors import one_line_errors
 from zonkey.cli.options import JSON
 from zonkey.optional import format_install
 
-from .paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment
+from .paper.experiments import EXPERIMENTS, FULL, QUICK, Experiment, Scale, require_suitable
 from .paper.records import Record, RecordError, Records
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from .paper.bench.estimate import Estimate
     from .paper.bench.runner import Progress
     from .paper.report.blocks import Document, TableBlock
 
@@ -63,9 +64,16 @@ def bench(
     name: Annotated[
         str, typer.Argument(help=f"One of: {', '.join(EXPERIMENTS)}; or {_ALL}.", metavar="NAME")
     ],
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(help="Data sets, as after --data.", metavar="DATA", show_default=False),
+    ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(help="Data set; may be given several times. All available by default."),
+        typer.Option(
+            help="Data sets, separated by spaces or commas. All available by default.",
+            show_default=False,
+        ),
     ] = None,
     runs: Annotated[
         Path | None,
@@ -116,6 +124,9 @@ def bench(
     folder: Annotated[
         Path | None, typer.Option(help="Folder of data sets; by default $ZONKEY_DATA or the cache.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the estimate of time and memory, and stop.")
+    ] = False,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Run an experiment of the paper, and print its table.
@@ -128,10 +139,11 @@ def bench(
     runs = runs or Path("runs-quick" if quick else "runs")  # quick runs replace no figures
     with one_line_errors("finished runs are kept; run the same command again to resume"):
         from .paper.bench.runner import run_experiments
-        from .paper.bench.sources import find_sources
+        from .paper.bench.sources import find_sources, split_names
 
-        experiments = [_select_models(each, model) for each in _experiments(name)]
-        names = data or list(find_sources(place))
+        experiments = _select_models(_experiments(name), model)
+        names = split_names([*(data or []), *(more or [])]) or list(find_sources(place))
+        require_suitable(experiments, names)
         asked = {
             "seeds": seeds,
             "trials": trials,
@@ -140,12 +152,23 @@ def bench(
             "map_classes": map_classes,
         }
         given = {_FIELDS[key]: value for key, value in asked.items() if value is not None}
+        scale = replace(QUICK if quick else FULL, **given)
+        records = Records(runs)
         rest = {**asked, "model": model, "device": device, "folder": place}
+        found = _estimate(experiments, names, records, scale, folder=place, n_jobs=jobs)
+        if dry_run:
+            _print_estimate(found, as_json)
+            return
+        records.require_writable()
+        typer.echo(found.text(), err=True)
+        if found.problem():
+            typer.echo(found.problem(), err=True)
+        found.require_memory()
         steps = run_experiments(
             experiments,
             names,
-            Records(runs),
-            replace(QUICK if quick else FULL, **given),
+            records,
+            scale,
             folder=place,
             n_jobs=jobs,
             device=device,
@@ -178,23 +201,54 @@ def _experiments(name: str) -> list[Experiment]:
     return [EXPERIMENTS[name]]
 
 
-def _select_models(experiment: Experiment, names: list[str] | None) -> Experiment:
-    """Return the experiment with some of its models only."""
+def _estimate(
+    experiments: list[Experiment],
+    names: list[str],
+    records: Records,
+    scale: Scale,
+    *,
+    folder: str | None,
+    n_jobs: int,
+) -> Estimate:
+    """Return the time and memory of the runs without a record."""
+    from .paper.bench.estimate import Sizes, estimate_runs
+    from .paper.bench.runner import pending_runs
+
+    pending, n_recorded = pending_runs(experiments, names, records, scale, folder=folder)
+    sizes = [(key, Sizes.of(data)) for key, data in pending]
+    return estimate_runs(sizes, scale, n_recorded=n_recorded, n_jobs=n_jobs)
+
+
+def _print_estimate(found: Estimate, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(asdict(found)))
+        return
+    typer.echo("\n".join(filter(None, (found.text(), found.problem()))))
+
+
+def _select_models(experiments: list[Experiment], names: list[str] | None) -> list[Experiment]:
+    """Return the experiments that have these models, with no others."""
     if not names:
-        return experiment
-    unknown = [name for name in names if name not in experiment.models]
+        return experiments
+    known = list(dict.fromkeys(model for each in experiments for model in each.models))
+    unknown = [name for name in names if name not in known]
     if unknown:
+        of = experiments[0].name if len(experiments) == 1 else "the experiments"
         raise ValueError(
-            f"--model must be one of those of {experiment.name}: {', '.join(experiment.models)}; "
-            f"got {unknown[0]!r}. Choose from these."
+            f"--model must be one of those of {of}: {', '.join(known)}; got {unknown[0]!r}. Choose "
+            "from these."
         )
-    return replace(experiment, models=tuple(names))
+    kept = {each: tuple(name for name in names if name in each.models) for each in experiments}
+    return [replace(each, models=models) for each, models in kept.items() if models]
 
 
 def _print_experiment(name: str, data: list[str], runs: Path, console: Console) -> None:
-    """Print measured figures next to those of the paper, one table per data set."""
+    """Print measured figures next to those of the paper, for each data set."""
+    from rich.text import Text
+
     from .paper.report.collection import read_collection
-    from .paper.report.tables import experiment_table, own_tables
+    from .paper.report.fits import guard_table
+    from .paper.report.tables import describe_features, experiment_tables, own_tables
 
     try:
         collection = read_collection(runs)
@@ -205,23 +259,23 @@ def _print_experiment(name: str, data: list[str], runs: Path, console: Console) 
         study = collection.study(name, entry)
         if not study.runs:
             continue
-        table = experiment_table(study)
-        for found in own_tables(study) if table is None else [table]:
+        guard = guard_table(study)
+        tables = [*(experiment_tables(study) or own_tables(study)), *([guard] if guard else [])]
+        for found in tables:
             _print_figures(f"{EXPERIMENTS[name].title}, {entry}", found, console)
+        features = describe_features(study.run)
+        console.print(Text(f"Features used: {features}."), soft_wrap=True)
 
 
 def _print_figures(title: str, found: TableBlock, console: Console) -> None:
-    """Print a table; what its rows have in common, features and notes, follows as text."""
+    """Print a table; remarks follow as text."""
     from rich.table import Table
     from rich.text import Text
 
-    from .paper.report.measures import ABSENT
-
     rows = [[cell if isinstance(cell, str) else cell.page for cell in row] for row in found.rows]
-    rows = rows if found.headings[-1] == "note" else [[*row, ""] for row in rows]
-    *columns, features, notes = zip(*rows, strict=True)
-    table = Table(title=title)
-    for i, (heading, cells) in enumerate(zip(found.headings, columns, strict=False)):
+    columns = list(zip(*rows, strict=True))
+    table = Table(title=f"{title}: {found.caption}" if found.caption else title)
+    for i, (heading, cells) in enumerate(zip(found.headings, columns, strict=True)):
         is_number = i in found.numbers
         # Headings and remarks may wrap between words. Figures and names may not.
         whole = cells if is_number or not i else ()
@@ -232,12 +286,8 @@ def _print_figures(title: str, found: TableBlock, console: Console) -> None:
     least = console.measure(table, options=console.options.update(max_width=_MOST)).minimum
     console.width = max(console.width, least)  # longer lines: better than figures cut off
     console.print(table, crop=False)
-    used = ", ".join(dict.fromkeys(each for each in features if each != ABSENT))
-    console.print(Text(f"Features used: {used}."), soft_wrap=True)
-    for note in dict.fromkeys(filter(None, notes)):
-        models = [row[0] for row in rows if row[-1] == note]
-        text = f"{', '.join(dict.fromkeys(models))}: {note}."
-        console.print(Text(text), soft_wrap=True)
+    for remark in found.remarks:
+        console.print(Text(remark), soft_wrap=True)
 
 
 def _command(name: str, data: list[str], quick: bool, **options: Any) -> str:
@@ -304,7 +354,10 @@ def report(
     ),
     markdown: Annotated[
         Path | None,
-        typer.Option(help="Write the tables into this file, and nothing else.", show_default=False),
+        typer.Option(
+            help="Write this file, and pictures into images beside it, instead of a page.",
+            show_default=False,
+        ),
     ] = None,
     data: Annotated[
         list[str] | None,
@@ -314,7 +367,7 @@ def report(
 ) -> None:
     """Turn records into a page with tables and figures.
 
-    It begins with a summary of what reproduces.
+    It begins with the claims of the paper and their verdicts.
     """
     names = None if not data else [name.lower() for name in data]
     with one_line_errors("nothing was written"):
@@ -330,10 +383,8 @@ def report(
 
 
 def _write(found: Document, out: Path, markdown: Path | None) -> dict[str, Path]:
-    """Write a page with figures, or tables only; return what is where."""
-    from zonkey.persistence.container import write_whole
-
-    from .paper.report.blocks import markdown_text, write_report
+    """Write a page with figures, or Markdown with pictures; return what is where."""
+    from .paper.report.blocks import write_markdown, write_report
 
     if markdown is None:
         with require_writable("out", out):
@@ -342,5 +393,5 @@ def _write(found: Document, out: Path, markdown: Path | None) -> dict[str, Path]
     check_plain("markdown", markdown)
     with require_writable("markdown", markdown, "a file"):
         markdown.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(markdown, markdown_text(found).encode("utf-8", "replace"))
-    return {"tables": markdown}
+        first, *pictures = write_markdown(found, markdown)
+    return {"tables": first, **({"figures": pictures[0].parent} if pictures else {})}

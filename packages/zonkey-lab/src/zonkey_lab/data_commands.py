@@ -17,7 +17,7 @@ _AGAIN = "run the same command again to resume"
 
 
 def list_data(as_json: Annotated[bool, JSON] = False) -> None:
-    """List the data sets, and the folders of those that were fetched."""
+    """List the data sets, and the folders of those that are there."""
     from rich.console import Console
     from rich.table import Table
 
@@ -29,9 +29,10 @@ def list_data(as_json: Annotated[bool, JSON] = False) -> None:
     table.add_column("where", overflow="fold")
     for record in records:
         what = record["about"].split(";")[0]
-        table.add_row(record["name"], what, _size(record), record["where"] or "not fetched")
+        absent = "not fetched" if "url" in record else "not there"
+        table.add_row(record["name"], what, _size(record), record["where"] or absent)
     Console().print(table)
-    typer.echo("License and citation: zonkey data info NAME")
+    typer.echo("License, citation, and what to put where: zonkey data info NAME")
 
 
 def describe(name: Annotated[str, _NAME], as_json: Annotated[bool, JSON] = False) -> None:
@@ -74,16 +75,17 @@ def fetch(
 
 def _names() -> dict[str, Any]:
     """Return all data sets by name, the embedded ones first."""
-    from .datasets.registry import EMBEDDED, REGISTRY
+    from .datasets.registry import EMBEDDED, PLACED, REGISTRY
 
-    return {**{embedded.name: embedded for embedded in EMBEDDED}, **REGISTRY}
+    return {**{embedded.name: embedded for embedded in EMBEDDED}, **REGISTRY, **PLACED}
 
 
 def _record(name: str) -> dict[str, Any]:
     """Return the facts about a data set, ready for JSON."""
     entry = _names()[name]
-    file = getattr(entry, "file", None)  # an embedded data set has no file to fetch
-    record = {**asdict(entry), "embedded": file is None, "where": _locate(name, file is None)}
+    embedded = not hasattr(entry, "members")  # it has no folder
+    record = {**asdict(entry), "embedded": embedded, "where": _locate(name, embedded)}
+    file = getattr(entry, "file", None)  # of an archive on the web
     return record if file is None else {**record, "file": file}
 
 

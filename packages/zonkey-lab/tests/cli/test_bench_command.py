@@ -107,7 +107,7 @@ def test_some_models_can_be_asked_for_and_are_printed_in_full(bench, tmp_path):
     assert done.exit_code == 0, done.output
     records = list(Records(tmp_path / "runs"))
     assert {record["model"] for record in records} == {"BPL", "BPL0"}
-    asked = "zonkey bench alternatives --data SMALL --model BPL --model BPL0 --quick"
+    asked = "zonkey bench alternatives --data small --model BPL --model BPL0 --quick"
     assert {record["command"] for record in records} == {asked}
     heading = "Alternatives to competition, small"
     assert heading in done.stdout
@@ -118,15 +118,67 @@ def test_some_models_can_be_asked_for_and_are_printed_in_full(bench, tmp_path):
     assert "Features used: " in done.stdout
 
 
+@pytest.mark.parametrize(
+    "words", [["--data", "Small", "other"], ["--data", "small,OTHER"], ["small", "other"]]
+)
+def test_several_data_sets_may_be_typed_as_words(tmp_path, monkeypatch, words):
+    called = {}
+
+    def refuse(experiments, names, *_, **__):
+        called["names"] = names
+        raise ValueError("no runs here")
+
+    monkeypatch.setattr(runner, "pending_runs", refuse)
+    arguments = ["bench", "all", *words, "--quick", "--runs", str(tmp_path)]
+    assert CliRunner().invoke(app, arguments).exit_code == 2
+    assert called["names"] == ["small", "other"]
+
+
+def test_models_are_taken_from_all_experiments_that_have_them(bench, tmp_path):
+    arguments = ("all", "--model", "BPL1", "--model", "ESZSL", "--model", "NN", "--dry-run")
+    asked = {experiment.name: experiment.models for experiment in picked("BPL1", "ESZSL", "NN")}
+    assert asked["ablation"] == ("BPL1",)
+    assert asked["pure-zsl"] == ("BPL1", "ESZSL")
+    assert asked["mini-imagenet"] == ("NN",)
+    assert "on-top" not in asked
+    assert bench(*arguments).exit_code == 0
+
+
+def picked(*models):
+    return paper_commands._select_models(list(EXPERIMENTS.values()), list(models))
+
+
+def test_a_dry_run_prints_the_estimate_and_does_nothing_else(bench, tmp_path):
+    done = bench("ablation", "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("7 runs to do: roughly ")
+    assert not (tmp_path / "runs").exists()
+    found = json.loads(bench("ablation", "--dry-run", "--json").stdout)
+    assert found["n_runs"] == 7
+    assert 2e8 < found["n_bytes"] < found["memory"]
+    done = bench("ablation")
+    assert "7 runs to do: roughly" in done.stderr
+    assert "Nothing to do: all 7 runs are recorded." in bench("ablation").stderr
+
+
+def test_data_that_cannot_fit_into_memory_are_refused_before_the_first_run(bench, monkeypatch):
+    monkeypatch.setattr(runner, "_execute", lambda _: pytest.fail("a run was started"))
+    monkeypatch.setattr("zonkey_lab.paper.bench.estimate.total_memory", lambda: 1e8)
+    done = bench("ablation", "--jobs", "2")
+    assert done.exit_code == 2
+    assert "Features must fit into memory; those of 2 processes need at least" in done.stderr
+    assert "Use --jobs 1, or other data sets (--data)." in done.stderr
+
+
 def test_notes_follow_a_table_once(capsys):
-    rows = [["BPL", "61.9", "55.0", "a", "same"], ["SAE", "48.2", "50.1", "a", "same"]]
-    headings = ["model", "paper", "measured", "features used", "note"]
-    rows.append(["a system of a long name", "1.0", "-", "-", ""])
+    rows = [["BPL", "61.9", "55.0"], ["SAE", "48.2", "50.1"]]
+    rows.append(["a system of a long name", "1.0", "-"])
+    table = TableBlock(["model", "paper", "measured"], rows, "hit@1", (1, 2), ["same: BPL, SAE."])
     console = Console(width=30)
-    paper_commands._print_figures("A table", TableBlock(headings, rows, "", range(1, 3)), console)
-    *_, features, note = capsys.readouterr().out.splitlines()
-    assert features == "Features used: a."
-    assert note == "BPL, SAE: same."
+    paper_commands._print_figures("A table", table, console)
+    title, *_, note = capsys.readouterr().out.splitlines()
+    assert title.strip() == "A table: hit@1"
+    assert note == "same: BPL, SAE."
     assert console.width > 30  # names and figures are whole
 
 

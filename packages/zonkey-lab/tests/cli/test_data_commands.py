@@ -12,7 +12,10 @@ from zonkey.cli import app
 from zonkey_lab.datasets.fetch import fetch_dataset
 from zonkey_lab.datasets.registry import REGISTRY, Remote
 
-NAMES = ["emoji", "awa1", "awa2", "cub", "sun", "apy"]
+NAMES = [
+    "emoji", "awa1", "awa2", "cub", "sun", "apy", "emoji-pictures", "imnet", "mini-imagenet",
+    "mini-imagenet-cnn",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -54,6 +57,7 @@ def test_list_shows_all_data_sets_and_where_they_lie(data, tmp_path):
         assert f" {name} " in done.stdout
     assert done.stdout.count("xlsa17.zip, about 879.0 MB") == 5
     assert done.stdout.count("not fetched") == 4
+    assert done.stdout.count("not there") == 4
     records = {record["name"]: record for record in json.loads(data("list", "--json").stdout)}
     assert list(records) == NAMES
     assert records["cub"]["where"] == str(cub)
@@ -67,7 +71,7 @@ def test_list_needs_no_pooch(data, monkeypatch):
     monkeypatch.delenv("ZONKEY_DATA")
     monkeypatch.setitem(sys.modules, "pooch", None)
     records = json.loads(data("list", "--json").stdout)
-    assert [record["where"] for record in records] == ["in the package"] + 5 * [None]
+    assert [record["where"] for record in records] == ["in the package"] + 9 * [None]
 
 
 def test_info_tells_all_in_unbroken_lines(data):
@@ -98,6 +102,24 @@ def test_info_of_the_emoji_needs_no_other_document(data):
     assert "Noto Emoji (Google)" in told["citation:"]
     assert told["about:"].endswith("load with zonkey.datasets.load_emoji()")
     assert "required:" not in told
+
+
+def test_data_without_a_public_address_say_what_to_put_where(data, tmp_path):
+    told = dict(line.split(maxsplit=1) for line in data("info", "ImNet").stdout.splitlines())
+    assert told["members:"] == "imnet"
+    assert told["required:"] == "ImNet_2_demo_data.mat"
+    assert "authors' code of SAE" in told["source:"]
+    done = data("fetch", "imnet")
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "A data set to fetch must have a public address; 'imnet' has none. Put "
+        "ImNet_2_demo_data.mat into the folder imnet of $ZONKEY_DATA, or of the folder that you "
+        "pass. The data of the authors' code of SAE, https://github.com/Elyorcv/SAE.\n"
+    )
+    (tmp_path / "imnet").mkdir()
+    (tmp_path / "imnet" / "ImNet_2_demo_data.mat").touch()
+    record = json.loads(data("info", "imnet", "--json").stdout)
+    assert record["where"] == str(tmp_path / "imnet")
 
 
 def test_an_incomplete_folder_is_one_line_on_stderr(data, tmp_path):

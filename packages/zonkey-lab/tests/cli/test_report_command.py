@@ -36,21 +36,27 @@ def test_page_tables_and_figures_are_written_and_named(runs, tmp_path):
     done = call("--runs", runs, "--markdown", target, "--data", "cub")
     assert done.exit_code == 0, done.output
     assert str(target) in done.output
-    assert list(target.parent.iterdir()) == [target]
-    assert target.read_bytes() == (out / "tables.md").read_bytes()
+    images = target.parent / "images"
+    assert {*target.parent.iterdir()} == {target, images}
+    assert {path.name for path in images.iterdir()} == {
+        f"results-{name}-cub.png"
+        for name in ("pure-zsl", "generalized-zsl", "ablation", "alternatives")
+    }
+    text = target.read_text("utf-8").replace("images/results-", "figures/")
+    assert text == (out / "tables.md").read_text("utf-8")
     done = call("--runs", runs, "--markdown", target, "--data", "cub", "--json")
-    assert json.loads(done.output) == {"tables": str(target)}
+    assert json.loads(done.output) == {"tables": str(target), "figures": str(images)}
 
 
 def test_data_sets_can_be_picked_in_any_case(runs, tmp_path):
     target = tmp_path / "results.md"
     assert call("--runs", runs, "--markdown", target, "--data", "EMOJI").exit_code == 0
     text = target.read_text("utf-8")
-    assert "### emoji" in text
-    assert "### cub" not in text
+    assert "Zero-shot learning, emoji" in text
+    assert "Zero-shot learning, cub" not in text
     both = call("--runs", runs, "--markdown", target, "--data", "emoji", "--data", "cub")
     assert both.exit_code == 0
-    assert "### cub" in target.read_text("utf-8")
+    assert "Zero-shot learning, cub" in target.read_text("utf-8")
 
 
 def refused(done, message):

@@ -1,15 +1,19 @@
 """Pictures of the emoji data set: the same samples as the embedded features."""
 
+import io
 import pickle
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from PIL import Image
 
+import build_emoji_pictures
+import emoji_sources
 from zonkey.errors import DataError
 from zonkey.files.emoji import load_emoji
 from zonkey_lab.datasets import load_emoji_pictures
-from zonkey_lab.paper.bench.sources import find_source, find_sources
+from zonkey_lab.paper.bench.sources import find_source
 
 KNOWN = load_emoji(split="few-shot")
 
@@ -51,7 +55,9 @@ def test_rows_are_pictures_and_all_else_is_that_of_the_embedded_data(path, split
 
 
 def test_the_bench_finds_them_and_keeps_the_styles_of_validation_classes_apart(path, tmp_path):
-    assert "emoji-pictures" not in find_sources(tmp_path)
+    needed = r"needs pictures.npz in .*`python tools/build_emoji_pictures.py`"
+    with pytest.raises(DataError, match=needed):
+        find_source("Emoji-Pictures", tmp_path)
     write(path)
     source = find_source("emoji-pictures", tmp_path)
     view, expected = source.load_validation(), find_source("emoji").load_validation()
@@ -80,3 +86,26 @@ def test_other_files_are_refused(path, changed, message):
     write(path, **changed)
     with pytest.raises(DataError, match=f"{message}.*build_emoji_pictures"):
         load_emoji_pictures(path)
+
+
+def test_pictures_are_drawn_class_by_class_in_every_style_on_white(tmp_path, monkeypatch):
+    classes, colors = [], {}
+    for i in range(2):
+        places = {}
+        for s, style in enumerate(emoji_sources.STYLES):
+            color = (40 * i + 10, 30 * s, 200, 255)
+            drawing = Image.new("RGBA", (64, 64), color)
+            drawing.paste((0, 0, 0, 0), (0, 0, 64, 32))  # the upper half is transparent
+            places[style] = tmp_path / f"{i}-{style}.png"
+            drawing.save(places[style])
+            colors[len(colors)] = color[:3]
+        classes.append(emoji_sources.Emoji("x", f"class {i}", "group", (), places))
+    monkeypatch.setattr(emoji_sources, "unpack", lambda *_: {})
+    monkeypatch.setattr(emoji_sources, "choose", lambda *_: classes)
+    arrays = np.load(io.BytesIO(build_emoji_pictures.build(tmp_path)))
+    assert arrays["pictures"].shape == (10, 64, 64, 3)
+    for n, color in colors.items():
+        assert_array_equal(arrays["pictures"][n, 60, 10], color)
+        assert_array_equal(arrays["pictures"][n, 3, 10], 255)
+    assert arrays["names"].tolist() == ["class 0"] * 5 + ["class 1"] * 5
+    assert arrays["styles"].tolist() == [*emoji_sources.STYLES] * 2

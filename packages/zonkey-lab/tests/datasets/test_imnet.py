@@ -47,8 +47,9 @@ def test_columns_of_seen_classes_are_not_mistaken_for_unseen_ones(tmp_path, ids)
     variables = release(X_te_cl_id=column(ids), Y_te=column(of_test))
     save_mat(tmp_path / "ImNet_2_demo_data.mat", variables)
     data = load_imnet(tmp_path)
-    np.testing.assert_array_equal(data.X_train, variables["X_tr"])
-    np.testing.assert_array_equal(data.X_test_unseen, variables["X_te"])
+    single = {key: variables[key].astype(np.float32) for key in ("X_tr", "X_te")}
+    np.testing.assert_array_equal(data.X_train, single["X_tr"], strict=True)
+    np.testing.assert_array_equal(data.X_test_unseen, single["X_te"], strict=True)
     assert data.X.flags.c_contiguous
     assert data.y_train.tolist() == [f"seen {number:04d}" for number in SEEN_NUMBERS]
     assert data.y_test_unseen.tolist() == [f"unseen {number:04d}" for number in of_test]

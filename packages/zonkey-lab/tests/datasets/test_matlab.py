@@ -1,7 +1,6 @@
 import struct
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 from mat_files import save_mat
@@ -154,17 +153,6 @@ def test_another_file_is_refused_by_how_it_starts(tmp_path, name):
     line = refusal(describe_mat, path)
     assert f"it starts with {NOT_MATLAB[name][:10]!r}" in line
     assert "Download it again" in line
-
-
-def test_a_file_of_version_7_3_is_refused_with_the_remedy(tmp_path):
-    path = tmp_path / "new.mat"
-    with h5py.File(path, "w", userblock_size=512) as file:
-        file["x"] = np.ones(3)
-    with path.open("r+b") as file:
-        file.write(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM")
-    line = refusal(read_mat, path)
-    assert "must be a MATLAB file of version 5; it starts with b'MATLAB 7.3'" in line
-    assert "save(..., '-v7')" in line
 
 
 def test_a_missing_file_is_refused_with_those_that_are_there(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from zonkey.files.dataset import DataError
 from zonkey.files.emoji import load_emoji
-from zonkey_lab.datasets.registry import EMBEDDED, REGISTRY, find_remote
+from zonkey_lab.datasets.registry import EMBEDDED, PLACED, REGISTRY, find_remote
 
 AUTHORS = {"awa1": "Lampert", "awa2": "Xian", "cub": "Wah", "sun": "Patterson", "apy": "Farhadi"}
 
@@ -27,7 +27,9 @@ def test_what_is_said_of_the_emoji_is_what_their_loader_says():
     assert emoji.about.endswith("; load with zonkey.datasets.load_emoji()")
 
 
-@pytest.mark.parametrize("entry", [*REGISTRY.values(), *EMBEDDED], ids=lambda entry: entry.name)
+@pytest.mark.parametrize(
+    "entry", [*REGISTRY.values(), *PLACED.values(), *EMBEDDED], ids=lambda entry: entry.name
+)
 def test_every_entry_states_its_terms_in_one_line(entry):
     assert entry.name == entry.name.lower()
     for text in (entry.license, entry.citation, entry.about):
@@ -48,5 +50,7 @@ def test_names_that_cannot_be_fetched_are_refused():
     assert str(refusal.value) == (
         "A data set must be one of awa1, awa2, cub, sun, apy; got 'AwA-2'. Did you mean 'awa2'?"
     )
+    with pytest.raises(DataError, match=r"Put conv4\.npz and conv4_train64\.npz into the folder"):
+        find_remote("Mini-ImageNet-CNN")
     with pytest.raises(DataError, match="is part of the package"):
         find_remote("Emoji")

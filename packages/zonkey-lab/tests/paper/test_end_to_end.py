@@ -23,7 +23,14 @@ from zonkey_lab.paper.bench.end_to_end import (
 from zonkey_lab.paper.bench.models import FEW_SHOT
 from zonkey_lab.paper.bench.pictures import find_side
 from zonkey_lab.paper.bench.sources import DataSource, validation_view
-from zonkey_lab.paper.experiments import END_TO_END, EXPERIMENTS, QUICK
+from zonkey_lab.paper.experiments import (
+    END_TO_END,
+    EXPERIMENTS,
+    PICTURES,
+    QUICK,
+    require_suitable,
+    runs_of,
+)
 from zonkey_lab.paper.records import Records, problem_of
 from zonkey_lab.peers import Training
 from zonkey_lab.peers.fsl import BaseSamples, meta
@@ -298,11 +305,8 @@ def test_the_experiment_trains_stops_and_measures_every_network(tmp_path, monkey
         monkeypatch.setitem(FEW_SHOT, name, replace(FEW_SHOT[name], fixed=small))
     records = Records(tmp_path)
     scale = replace(QUICK, n_seeds=1, n_trials=3, n_selection_trials=2)
-    steps = list(
-        runner.run_experiments(
-            [EXPERIMENTS["end-to-end"]], ["squares"], records, scale, device="cpu"
-        )
-    )
+    experiment = replace(EXPERIMENTS["end-to-end"], data="squares")
+    steps = list(runner.run_experiments([experiment], ["squares"], records, scale, device="cpu"))
     assert [step.error for step in steps if step.error] == []
     found = {(record["protocol"], record["model"]): record for record in records}
     for name in END_TO_END:
@@ -314,3 +318,18 @@ def test_the_experiment_trains_stops_and_measures_every_network(tmp_path, monkey
             chosen = found[f"selection-{n_shot}", name]["results"]["chosen"]
             assert 0 <= chosen["max_iter"] <= 2
             assert record["settings"]["parameters"] == chosen
+
+
+def test_networks_on_pictures_run_on_pictures_and_nothing_else_does():
+    trained, *others = [EXPERIMENTS["end-to-end"], EXPERIMENTS["mini-imagenet"]]
+    runs = [runs_of([trained, *others], data, QUICK) for data in (PICTURES, "cub")]
+    pairs = {(key.data, key.model) for found in runs for key in found}
+    assert {model for data, model in pairs if data == PICTURES} == {*END_TO_END}
+    assert {model for data, model in pairs if data == "cub"} == {
+        *EXPERIMENTS["mini-imagenet"].models
+    }
+    require_suitable([trained], ["cub", "Emoji-Pictures"])
+    with refused(ValueError, "end-to-end runs on emoji-pictures only", "got cub", "draws pictures"):
+        require_suitable([trained], ["cub"])
+    with refused(ValueError, "other data than emoji-pictures", "got emoji-pictures", "--data"):
+        require_suitable(others, [PICTURES])

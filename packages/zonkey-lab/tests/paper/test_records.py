@@ -136,6 +136,17 @@ EDITS = [
     ("selection-5", ("results", "chosen"), None, "`results.chosen` must be an object"),
     ("selection", ("results", "points", 0, "scores", 0), 7, "`results.points[0].scores[0]` must"),
     ("selection-all", ("settings", "n_trials"), ..., "it has no `settings.n_trials`"),
+    ("selection", ("results", "edges"), "mu", "`results.edges` must be a list; it is 'mu'"),
+    ("selection", ("results", "limits"), [1], "`results.limits[0]` must be text; it is 1"),
+    ("selection", ("results", "n_start"), -1, "`results.n_start` must be a whole number"),
+    ("selection", ("results", "failed"), [{}], "it has no `results.failed[0].parameters`"),
+    (
+        "all-classes",
+        ("settings", "parameters_by_shots"),
+        {"one": {}},
+        "`settings.parameters_by_shots` must be an object of objects, by number of shots",
+    ),
+    ("runtime", ("machine", "gpu"), 1, "`machine.gpu` must be text or null; it is 1"),
     ("all-classes", ("results", "hit@1", 1), [0.1], "`results.hit@1[1]` must be as long as"),
     ("all-classes", ("results", "hit@5", 2, 0), 1.5, "`results.hit@5[2][0]` must be a number"),
     ("all-classes", ("results", "steps"), [None], "`results.steps` must be as long as"),
@@ -175,6 +186,7 @@ def test_complete_records_have_no_problem(every_record):
     for protocol, results in (
         ("all-classes", {"steps": [None] * len(every_record["all-classes"]["results"]["shots"])}),
         ("runtime", {"base_mb": None, "peak_mb": 0.5}),
+        ("selection", {"n_start": 1, "edges": ["mu"], "limits": [], "failed": []}),
     ):
         record = every_record[protocol]
         assert problem_of({**record, "results": {**record["results"], **results}}) == ""
@@ -212,3 +224,26 @@ def test_a_packed_array_never_expands_beyond_its_shape():
         unpack({**packed, "shape": [3]})
     with pytest.raises(ValueError, match="an array of"):
         unpack({**packed, "shape": [2**40]})
+
+
+def test_points_are_found_whatever_was_asked_for_and_scored_ones_are_no_finished_run(tmp_path):
+    records, key = Records(tmp_path), Key("selection-all-3", "cub", "BPL (SFSP1)")
+    settings = {"data": "x", "grid": {"mu": [0.1]}, "n_points_more": 3}
+    assert records.find_points(key, settings) is None
+    records.write_points(key, settings, results={"points": [1]}, seconds=2.0)
+    assert records.find(key, settings) is None
+    assert records.find_points(key, settings)["results"] == {"points": [1]}
+    records.write(key, settings, results={"points": [1, 2]}, seconds=3.0)
+    assert records.find(key, settings)["results"] == {"points": [1, 2]}
+    wider = {"data": "x", "grid": [{"mu": [0.1, 0.3]}], "n_points_more": 9}
+    assert records.find(key, wider) is None
+    assert records.find_points(key, wider)["seconds"] == 3.0
+    assert records.find_points(key, {**wider, "data": "y"}) is None
+    assert records.find_points(key, {**wider, "start": {"beta": 1}}) is None
+
+
+def test_what_a_run_says_of_its_machine_goes_before_that_of_the_writer(tmp_path):
+    machine = {"system": "Linux", "cpus": 16, "gpu": "NVIDIA H200"}
+    record = Records(tmp_path).write(Key("map", "cub", "BPL"), {}, machine=machine)
+    assert record["machine"] == machine
+    assert record["versions"] == versions()

@@ -1,10 +1,11 @@
 """Comparisons, additions and classes of the report, against computations of their own."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_records import HASH, SKILL
+from made_up_records import HASH
 from scipy import stats
 
 from zonkey.metrics import paired_bootstrap_interval
@@ -13,34 +14,23 @@ from zonkey_lab.paper.records import Key
 from zonkey_lab.paper.report.blocks import TableBlock, Text
 from zonkey_lab.paper.report.collection import read_collection
 from zonkey_lab.paper.report.comparisons import (
-    HELPS,
-    NO_DIFFERENCE,
-    NO_HELP,
-    UNCLEAR,
-    Comparison,
     compare_predictions,
+    compare_trials,
     comparison_table,
-    on_top_blocks,
-    verdict_of,
+    difference_columns,
 )
 from zonkey_lab.paper.report.measures import points
-from zonkey_lab.paper.report.sections import (
-    additions,
-    build_report,
-    class_blocks,
-    experiment_blocks,
-)
+from zonkey_lab.paper.report.provenance import provenance_blocks
+from zonkey_lab.paper.report.sections import class_blocks, details_section, experiment_blocks
 from zonkey_lab.paper.report.tables import unlabeled_table
 
-OVER_DRAWS = "over 3 draws of shots, queries fixed"
-ON_TOP = EXPERIMENTS["on-top"]
-PAIR = ("BPL, recommended features", ON_TOP.subject)
+PARTS = ["recommended - shots alone", "recommended - prototype alone"]
 MINUS = "\N{MINUS SIGN}"
 
 
-def table_of(collection, name):
-    table = comparison_table(collection.study(name, "cub"))
-    return {(row[0], row[1]): (row[2], row[3]) for row in table.rows}
+def differences_of(collection, name, metric=""):
+    """Return the columns of differences by heading and model."""
+    return difference_columns(collection.study(name, "cub"), metric)
 
 
 def written(middle, low, high, digits=2):
@@ -80,32 +70,27 @@ def test_points_show_their_sign_however_small_they_are(value, digits, text):
 
 
 def test_models_are_compared_by_the_paired_bootstrap_of_all_seeds(made, collection):
-    found = table_of(collection, "ablation")
-    assert len(found) == 6 + 3
-    for (_, pair), (cell, verdict) in found.items():
-        names = pair.split(" - ")
-        expected = interval(made, *names)
+    (found,) = differences_of(collection, "ablation").values()
+    assert len(found) == 6
+    for other, cell in found.items():
+        expected = interval(made, "BPL", other)
         assert cell.page == written(*expected)
         assert cell.markdown == written(*expected, digits=1)
-        is_better = SKILL[names[0]] > SKILL[names[1]]
-        assert verdict == (f"{names[0]} is better" if is_better else NO_DIFFERENCE)
+    assert comparison_table(collection.study("ablation", "cub")) is None
 
 
 @pytest.mark.parametrize("name", ["beyond", "on-top"])
 def test_all_models_are_compared_with_the_subject(made, collection, name):
     experiment = EXPERIMENTS[name]
     others = [model for model in experiment.models if model != experiment.subject]
-    pairs = [(experiment.subject, other) for other in others]
-    if name == "on-top":
-        pairs = [pair[::-1] for pair in pairs]
-    rows = comparison_table(collection.study(name, "cub")).rows
-    assert [row[1] for row in rows] == [" - ".join(pair) for pair in pairs]
-    for pair, row in zip(pairs, rows, strict=True):
-        assert row[2].page == written(*interval(made, *pair))
-    if name == "on-top":
-        verdicts = {row[1].split(" - ")[0]: row[3] for row in rows}
-        assert verdicts["BPL, recommended features"] == NO_HELP
-        assert verdicts["BPL, unscaled, recommended features"] == HELPS
+    ((heading, found),) = differences_of(collection, name).items()
+    first_is_ours = name == "beyond"
+    ours = experiment.subject
+    assert heading == (f"{ours} minus it" if first_is_ours else f"it minus {ours}")
+    assert [*found] == others
+    for other, cell in found.items():
+        pair = (ours, other) if first_is_ours else (other, ours)
+        assert cell.page == written(*interval(made, *pair))
 
 
 def test_the_difference_is_that_of_the_means_over_seeds(fresh, tmp_path):
@@ -141,104 +126,75 @@ def test_different_samples_or_data_are_not_compared(fresh):
 @pytest.mark.parametrize("name", ["generalized-zsl", "runtime", "tsne", "convergence"])
 def test_what_does_not_pair_is_not_compared(collection, name):
     assert comparison_table(collection.study(name, "cub")) is None
+    assert differences_of(collection, name) == {}
 
 
 # Few shots
 
 
 def test_trials_are_compared_in_pairs(made, collection):
-    found = table_of(collection, "mini-imagenet")
+    found = {
+        (heading.rpartition(", ")[2], "BPL (SFSP1)", model): cell
+        for heading, cells in differences_of(collection, "mini-imagenet").items()
+        for model, cell in cells.items()
+    }
     n_models = len(EXPERIMENTS["mini-imagenet"].models)
-    assert len(found) == 2 * (n_models - 1 + 2)
-    assert ("1-shot", "recommended - shots alone") in found
-    for (label, pair), (cell, verdict) in found.items():
-        names, protocol = pair.split(" - "), f"trials-{label[0]}"
+    assert len(found) == 2 * (n_models - 1)
+    table = comparison_table(collection.study("mini-imagenet", "cub"))
+    assert [row[0] for row in table.rows] == PARTS
+    for pair, *cells in table.rows:
+        for label, cell in zip(table.headings[1:], cells, strict=True):
+            found[label, *pair.split(" - ")] = cell
+    for (label, *names), cell in found.items():
+        protocol = f"trials-{label[0]}"
         first, second = (made.results[protocol, name, 0]["accuracies"] for name in names)
-        test = stats.ttest_rel(first, second)
-        low, high = test.confidence_interval(0.95)
-        assert cell.page == f"{written(np.mean(first - second), low, high)} over 12 trials"
-        assert (verdict == NO_DIFFERENCE) == (test.pvalue > 0.05)
+        low, high = stats.ttest_rel(first, second).confidence_interval(0.95)
+        assert cell.page == written(np.mean(first - second), low, high)
+
+
+def test_without_the_papers_model_the_first_one_is_compared(fresh, tmp_path):
+    values = np.array([0.3, 0.4, 0.6, 0.5])
+    for model, shift in {"NN": 0.1, "PPA": 0.0}.items():
+        fresh.trials(model, 0, 1, values + shift)
+    collection = read_collection(tmp_path)
+    experiment = replace(EXPERIMENTS["mini-imagenet"], models=("NN", "PPA"))
+    study = replace(collection.study("mini-imagenet", "cub"), experiment=experiment)
+    ((heading, cells),) = difference_columns(study).items()
+    assert heading == "NN minus it, 1-shot"
+    assert cells["PPA"].page == "+10.00 [+10.00, +10.00]"
 
 
 def test_shots_are_compared_in_pairs_over_draws(made, collection):
-    found = table_of(collection, "large-scale-fsl")
-    n_models = len(EXPERIMENTS["large-scale-fsl"].models)
-    assert len(found) == 2 * (n_models - 1 + 2)
-    for (metric, pair), (cell, _) in found.items():
-        runs = [made.results["all-classes", name, 0] for name in pair.split(" - ")]
-        means = []
-        for run in runs:
-            columns = [run["shots"].index(K) for K in (1, 2, 3)]
-            means.append(np.array(run[metric])[:, columns].mean(axis=1))
-        low, high = stats.ttest_rel(*means).confidence_interval(0.95)
-        assert cell.page == f"{written(np.mean(means[0] - means[1]), low, high)} {OVER_DRAWS}"
+    n_models = len([m for p, m, _ in made.results if p == "all-classes"])
+    for metric in ("hit@1", "hit@5"):
+        (found,) = differences_of(collection, "large-scale-fsl", metric).values()
+        assert 20 < len(found) < n_models
+        for other, cell in found.items():
+            means = []
+            for name in ("BPL (SFSP1)", other):
+                run = made.results["all-classes", name, 0]
+                columns = [run["shots"].index(K) for K in (1, 2, 3)]
+                means.append(np.array(run[metric])[:, columns].mean(axis=1))
+            low, high = stats.ttest_rel(*means).confidence_interval(0.95)
+            assert cell.page == written(np.mean(means[0] - means[1]), low, high)
+    table = comparison_table(collection.study("large-scale-fsl", "cub"))
+    assert [row[0] for row in table.rows] == PARTS
+    assert table.headings == ["difference", "hit@1", "hit@5"]
 
 
-def test_any_shot_tells_what_each_shot_adds(made, collection):
-    found = table_of(collection, "any-shot")
-    hits = np.array(made.results["all-classes", "BPL (SFSP2)", 0]["hit@1"])
-    low, high = stats.ttest_rel(hits[:, 1], hits[:, 0]).confidence_interval(0.95)
-    cell, verdict = found["BPL (SFSP2), hit@1", "K = 1 - K = 0"]
-    assert cell.page == f"{written(np.mean(hits[:, 1] - hits[:, 0]), low, high)} {OVER_DRAWS}"
-    assert verdict == "K = 1 is better"
-    assert len(found) == 9
-
-
-# What helps, and what is added
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "verdict"),
-    [
-        (0.001, 0.002, HELPS),
-        (0.02, 0.08, HELPS),
-        (0.0, 0.02, UNCLEAR),
-        (-0.02, 0.02, UNCLEAR),
-        (-0.001, 0.0051, UNCLEAR),
-        (-0.001, 0.0049, NO_HELP),  # half a point is what would be worth it
-        (0.0, 0.0, NO_HELP),
-        (-0.08, -0.02, NO_HELP),
-    ],
-)
-def test_whether_something_helps_follows_from_the_interval(low, high, verdict):
-    assert verdict_of(Comparison("a", "b", (low + high) / 2, low, high)) == verdict
-
-
-def test_the_section_says_in_one_sentence_what_helps(collection):
-    blocks = experiment_blocks(collection.study(ON_TOP.name, "cub"))
-    texts = [block.text for block in blocks if isinstance(block, Text)]
-    (sentence,) = (text for text in texts if text.startswith("Synthesis and competition on"))
-    assert " BPL, recommended features does not help;" in sentence
-    assert " BPL, unscaled, recommended features helps;" in sentence
-    assert any(text.startswith("Helps: the interval") for text in texts)
-    of_others = experiment_blocks(collection.study("beyond", "cub"))
-    assert not any("competition on" in getattr(block, "text", "") for block in of_others)
-
-
-def test_what_cannot_be_told_is_said(fresh, tmp_path):
-    fresh.zero_shot(ON_TOP.subject, 0.5)
-    results = fresh.results["zero-shot", ON_TOP.subject, 0]
-    other = np.roll(results["predicted"].reshape(5, 40), 20, 1)
-    fresh.zero_shot(PAIR[0], 0.5, predicted=other.reshape(-1), truth=results["truth"])
-    sentence, _ = on_top_blocks(read_collection(tmp_path).study("on-top", "cub"))
-    assert sentence.text.endswith(": BPL, recommended features is undecided.")
-    assert on_top_blocks(read_collection(tmp_path).study("on-top", "sun")) == []
-
-
-def test_what_is_added_names_the_recommended_model(made, collection):
-    found = {row[0]: row[2] for row in additions(collection)}
-    accuracy = [
-        100 * np.mean([made.results["zero-shot", name, seed]["zsl"] for seed in seeds])
-        for name, seeds in (("recommended", (0,)), ("BPL", (0, 1)))
-    ]
-    text = found["Recommended model"].page
-    assert text.startswith(f"accuracy {accuracy[0]:.1f}, that of BPL {accuracy[1]:.1f} ± ")
-    assert "HM, calibrated 50.0, that of BPL 50.5 ± 0.7; " in text
-    difference = written(*interval(made, "recommended", "BPL"))
-    assert text.endswith(f"difference of accuracy {difference}")
-    on_top = found["Synthesis and competition on recommended features"]
-    assert f"{PAIR[0]} does not help ({written(*interval(made, *PAIR))})" in on_top.page
-    assert f"({written(*interval(made, *PAIR), digits=1)})" in on_top.markdown
+def test_seeds_of_a_trained_system_widen_the_interval_of_a_difference(fresh):
+    rng = np.random.default_rng(5)
+    values = np.clip(0.5 + 0.05 * rng.normal(size=(3, 12)) + 0.1 * np.arange(3)[:, None], 0, 1)
+    other = np.clip(0.4 + 0.05 * rng.normal(size=12), 0, 1)
+    runs = [fresh.trials("PPA", 0, 1, each, seed=seed) for seed, each in enumerate(values)]
+    comparison = compare_trials([fresh.trials("NN", 0, 1, other)], runs)
+    by_trial = stats.ttest_rel(other, values.mean(axis=0)).confidence_interval(0.95)
+    by_seed = stats.ttest_1samp(values.mean(axis=1), 0).confidence_interval(0.95)
+    width = np.hypot(*((high - low) / 2 for low, high in (by_trial, by_seed)))
+    assert comparison.difference == pytest.approx(np.mean(other) - values.mean())
+    assert comparison.high - comparison.difference == pytest.approx(width)
+    alone = compare_trials([fresh.trials("NN", 0, 1, other)], runs[:1])
+    assert alone.high - alone.low < comparison.high - comparison.low
 
 
 # Unlabeled samples
@@ -258,8 +214,8 @@ def test_figures_with_unlabeled_samples_have_a_table_of_their_own(made, collecti
             values = made.results["unlabeled-trials-1", "recommended", 0][f"{name}{ending}"]
             assert cell.startswith(f"{100 * values.mean():.1f} ± ")
     titles = ("Unlabeled samples", "Few shots and unlabeled queries")
-    for section in build_report(collection).sections:
-        assert ("unlabeled" in str(section.parts)) == (section.title in titles)
+    for part in details_section(collection.studies()).parts:
+        assert ("unlabeled" in str(part.blocks)) == part.title.startswith(titles)
 
 
 def test_trials_that_could_not_be_drawn_are_left_out(fresh, tmp_path):
@@ -276,7 +232,7 @@ def test_two_splits_of_the_same_data_may_be_in_one_table(fresh, tmp_path, same_s
         key = Key(f"unlabeled-trials-{n_shot}", "cub", "recommended")
         path = tmp_path / key.path
         path.write_text(path.read_text().replace(HASH, HASH[::-1]))
-    blocks = experiment_blocks(read_collection(tmp_path).study("unlabeled", "cub"))
+    blocks = provenance_blocks(read_collection(tmp_path), "cub")
     texts = [block.text for block in blocks if isinstance(block, Text)]
     assert any(text.startswith("These runs differ") for text in texts) == (not same_split)
 

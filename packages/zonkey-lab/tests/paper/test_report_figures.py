@@ -79,6 +79,8 @@ def test_times_are_drawn_against_the_number_of_shots(figures):
         "BPL (SFSP2)": [[1, 0.75], [2, 1.25], [3, 1.75]],
         "LSL": [[1, 5.5], [2, 6.0], [3, 6.5]],
         "PPA": [[1, 5.5], [2, 6.0], [3, 6.5]],
+        "LSL, published size": [[1, 5.5], [2, 6.0], [3, 6.5]],
+        "PPA, published size": [[1, 5.5], [2, 6.0], [3, 6.5]],
     }
     assert axis.get_ylabel() == "seconds per fit"
 

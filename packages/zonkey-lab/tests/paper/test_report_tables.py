@@ -1,5 +1,6 @@
 """Every figure in a table of the report, against a computation of its own."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +10,15 @@ from scipy import stats
 
 from zonkey_lab.paper.experiments import AT_ZERO_SHOTS, EXPERIMENTS, RANDOM
 from zonkey_lab.paper.printed import PRINTED, contradiction, find_printed
-from zonkey_lab.paper.records import RecordError
+from zonkey_lab.paper.records import Key, RecordError
+from zonkey_lab.paper.report.blocks import TableBlock
 from zonkey_lab.paper.report.collection import Study, read_collection
-from zonkey_lab.paper.report.fits import guard_text
-from zonkey_lab.paper.report.sections import chosen_parameters, describe_repetition
+from zonkey_lab.paper.report.fits import guard_table
+from zonkey_lab.paper.report.parameters import parameter_blocks
+from zonkey_lab.paper.report.provenance import provenance_blocks
+from zonkey_lab.paper.report.sections import build_report
 from zonkey_lab.paper.report.tables import (
-    experiment_table,
+    experiment_tables,
     runtime_table,
     sensitivity_table,
     unlabeled_table,
@@ -23,15 +27,22 @@ from zonkey_lab.paper.report.tables import (
 OTHER = "not comparable: the paper used ResNet101 features"
 FIRST = "the paper's is the first release (PS v1, 2017)"
 SAME = "same features; split: the first release (PS v1, 2017), as the paper's"
-FOLDS = "3 class-wise folds of the training classes, 27 points"
-GUARD = "guard on mu"
+FOLDS = "3 class-wise folds of the training classes"
 OFF = {"parameters": {}, "model": {"guard": False}}
 
 
 def rows_of(found, name="", data="cub"):
     """Return the headings and rows of a study, or of an experiment in a collection."""
-    table = experiment_table(found.study(name, data) if name else found)
+    table, *_ = experiment_tables(found.study(name, data) if name else found)
     return table.headings, [dict(zip(table.headings, row, strict=True)) for row in table.rows]
+
+
+def note_of(found, model, name="", data="cub"):
+    """Return the remark about printed figures that names a model."""
+    table, *_ = experiment_tables(found.study(name, data) if name else found)
+    notes = [remark for remark in table.remarks if not remark.startswith(("Not run", "Head"))]
+    found = [note for note in notes if model in note.rpartition(": ")[2].rstrip(".").split("; ")]
+    return found[0].rpartition(": ")[0] if found else ""
 
 
 def by_model(study):
@@ -70,23 +81,21 @@ def test_zero_shot_figures_are_mean_and_deviation_over_seeds(made, collection, n
     for row in ours:
         runs = [made.results.get(("zero-shot", row["model"], seed)) for seed in (0, 1)]
         for metric in experiment.metrics:
-            figure = row[f"{labels.get(metric, metric)}, measured"]
+            figure = row[labels.get(metric, metric)]
             assert figure == text([run[metric] for run in runs if run])
             assert ("±" in figure) == (row["model"] in RANDOM)
-        assert row["features used"] == "lite0.mat"
 
 
 def test_trials_come_with_the_interval_of_the_t_test(made, collection):
     headings, rows = rows_of(collection, "mini-imagenet")
-    columns = [f"{K}-shot, {kind}" for K in (1, 5) for kind in ("paper", "measured")]
-    assert headings[1:5] == columns
+    assert headings[1:3] == ["1-shot", "5-shot"]  # of no data set in the paper
     assert len(rows) == len(EXPERIMENTS["mini-imagenet"].models)
     for row in rows:
         for n_shot in (1, 5):
             values = made.results[f"trials-{n_shot}", row["model"], 0]["accuracies"]
             low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
             expected = text(values, half_width=(high - low) / 2)
-            assert row[f"{n_shot}-shot, measured"] == expected
+            assert row[f"{n_shot}-shot"] == expected
 
 
 def test_trials_with_fewer_shots_than_asked_for_say_so(tmp_path):
@@ -97,30 +106,27 @@ def test_trials_with_fewer_shots_than_asked_for_say_so(tmp_path):
     collection = read_collection(tmp_path)
     headings, rows = rows_of(collection, "mini-imagenet", "mini-imagenet")
     few = "1-shot (5 asked for)"
-    assert headings[1:5] == [f"{K}, {of}" for K in ("1-shot", few) for of in ("paper", "measured")]
-    assert {row[f"{few}, paper"] for row in rows} == {"-"}
-    table = chosen_parameters(collection.study("mini-imagenet", "mini-imagenet"))
-    expected = {f"{name}, {K}" for name in ("BPL (SFSP1)", "NN") for K in ("1-shot", few)}
-    assert {row[0] for row in table.rows} == expected
+    assert headings[1:4] == ["1-shot, paper", "1-shot", few]
+    assert rows[0][few] == "37.5 ± 158.8"
 
 
 @pytest.mark.parametrize("name", ["large-scale-fsl", "synthesis", "any-shot"])
 def test_figures_of_all_classes_are_told_for_each_number_of_shots(made, collection, name):
-    _, rows = rows_of(collection, name)
-    least = 0 if name == "any-shot" else 1
-    assert [(row["model"], int(row["K"])) for row in rows] == [
-        (model, n_shot)
-        for model in EXPERIMENTS[name].models
-        for n_shot in made.results["all-classes", model, 0]["shots"]
-        if n_shot >= least
-    ]
-    for row in rows:
-        run = made.results["all-classes", row["model"], 0]
-        for metric in ("hit@1", "hit@5"):
-            values = [hits[run["shots"].index(int(row["K"]))] for hits in run[metric]]
-            assert len(values) == N_REPEATS
-            # Without a shot there is nothing to draw, and nothing to spread.
-            assert row[f"{metric}, measured"] == text(values if int(row["K"]) else values[:1])
+    shots = [0, 1, 2, 3] if name == "any-shot" else [1, 2, 3]
+    tables = experiment_tables(collection.study(name, "cub"))
+    assert [table.caption for table in tables] == ["hit@1", "hit@5"]
+    for table in tables:
+        assert list(table.headings[1 : 1 + len(shots)]) == [f"K = {K}" for K in shots]
+        assert [row[0] for row in table.rows] == [
+            model for model in EXPERIMENTS[name].models if ("all-classes", model, 0) in made.results
+        ]
+        for row in table.rows:
+            run = made.results["all-classes", row[0], 0]
+            for K, cell in zip(shots, row[1:], strict=False):
+                values = [hits[run["shots"].index(K)] for hits in run[table.caption]]
+                assert len(values) == N_REPEATS
+                # Without a shot there is nothing to draw, and nothing to spread.
+                assert cell == text(values if K else values[:1])
 
 
 def test_times_are_told_for_each_number_of_shots_in_units_that_can_be_read(tmp_path):
@@ -128,16 +134,19 @@ def test_times_are_told_for_each_number_of_shots_in_units_that_can_be_read(tmp_p
     for model in ("BPL (SFSP1)", "BPL (SFSP2)"):
         made.runtime(model)
     table = runtime_table(read_collection(tmp_path).study("runtime", "imnet"))
-    assert table.headings[:5] == ["model", "paper", *(f"K = {K}, measured" for K in (1, 2, 3))]
-    note = "not comparable: the paper used ResNet50 features"
-    printed_only = ["-"] * 6 + ["as printed, on ResNet50 features"]
+    assert table.headings[:5] == ["model", "paper", *(f"K = {K}" for K in (1, 2, 3))]
+    printed_only = ["-"] * 5
     assert table.rows == [
-        ["BPL (SFSP1)", "1.2 min", "0.5 s", "1 s", "1.5 s", "1 MB", "-", "res50.mat", note],
-        ["BPL (SFSP2)", "2.3 min", "0.75 s", "1.25 s", "1.75 s", "1.25 MB", "-", "res50.mat", note],
+        ["BPL (SFSP1)", "1.2 min", "0.5 s", "1 s", "1.5 s", "1 MB", "-"],
+        ["BPL (SFSP2)", "2.3 min", "0.75 s", "1.25 s", "1.75 s", "1.25 MB", "-"],
         ["LSL", "23 min", *printed_only],
         ["PPA", "1300 min", *printed_only],
     ]
-    assert table.is_page_only
+    note = "not comparable: the paper used ResNet50 features"
+    assert table.remarks[:2] == [
+        f"{note}: BPL (SFSP1); BPL (SFSP2).",
+        "as printed, on ResNet50 features: LSL; PPA.",
+    ]
 
 
 def test_sensitivity_moves_one_parameter_and_keeps_the_others(made, collection):
@@ -148,7 +157,7 @@ def test_sensitivity_moves_one_parameter_and_keeps_the_others(made, collection):
         for value in (0.1, 0.3, 0.5):
             (scores,) = (p["scores"] for p in points if p["parameters"] == {**CHOSEN, name: value})
             mark = " (chosen)" if value == CHOSEN[name] else ""
-            expected.append([name, f"{value}{mark}", "-", text(scores), "lite0.mat"])
+            expected.append([name, f"{value}{mark}", text(scores)])
     assert table.rows == expected
 
 
@@ -157,9 +166,9 @@ def test_a_transductive_system_has_its_column_among_transductive_ones(fresh, tmp
     fresh.write("unlabeled", "DIPL", zsl_unlabeled=0.55, hm_unlabeled=0.35)
     table = unlabeled_table(study_of(tmp_path, "unlabeled", ("recommended", "DIPL")))
     both = ["recommended", "recommended + unlabeled samples", "DIPL + unlabeled samples"]
-    assert table.headings == ["task", *both, "features used"]
-    assert table.rows[0] == ["accuracy, unseen classes", "50.0", "60.0", "55.0", "lite0.mat"]
-    assert table.rows[1] == ["HM, all classes", "40.0", "45.0", "35.0", "lite0.mat"]
+    assert table.headings == ["task", *both]
+    assert table.rows[0] == ["accuracy, unseen classes", "50.0", "60.0", "55.0"]
+    assert table.rows[1] == ["HM, all classes", "40.0", "45.0", "35.0"]
     assert {row[3] for row in table.rows[2:]} == {"-"}  # no trials
 
 
@@ -183,11 +192,11 @@ def test_the_paper_stands_beside_and_other_systems_below(collection, name, metri
         paper = f"{expected[model].value:.1f}" if model in expected else "-"
         assert row[f"{label}, paper"] == paper
         if model not in EXPERIMENTS[name].models:
-            assert row[f"{label}, measured"] == row["features used"] == "-"
-            assert row["note"] == "as printed, on ResNet101 features"
-    assert found["BPL"]["note"] == f"{OTHER}; split of an unknown release; {FIRST}"
-    if "BPL0" in found:
-        assert found["BPL0"]["note"] == ""
+            assert row[label] == "-"
+            assert note_of(collection, model, name) == "as printed, on ResNet101 features"
+    note = f"{OTHER}; split of an unknown release; {FIRST}"
+    assert note_of(collection, "BPL", name) == note
+    assert note_of(collection, "BPL0", name) == ""
 
 
 @pytest.mark.parametrize(
@@ -204,20 +213,20 @@ def test_figures_compare_on_the_papers_features_only(tmp_path, data, features, s
     made = MadeUp(tmp_path, data, features, split=f"PS {split}", split_version=split)
     for model in ("BPL", "RPL"):
         made.zero_shot(model, 0.5)
-    _, rows = rows_of(read_collection(tmp_path), "pure-zsl", data)
-    (row,) = (row for row in rows if row["model"] == "BPL")
-    assert row["note"] == note
+    assert note_of(read_collection(tmp_path), "BPL", "pure-zsl", data) == note
 
 
 def test_a_file_of_the_same_backbone_is_not_the_papers(tmp_path):
     made = MadeUp(tmp_path, "mini-imagenet", "wrn28_10.npz")
     for model in ("BPL (SFSP1)", "NN"):
         made.trials(model, 0.5, 1)
-    _, rows = rows_of(read_collection(tmp_path), "mini-imagenet", "mini-imagenet")
-    notes = {row["model"]: row["note"] for row in rows}
-    assert notes["BPL (SFSP1)"] == "not comparable: the paper used other WRN features"
-    assert notes["NN"] == "not comparable: the paper used simple CNN features"
-    assert notes["SNAIL"] == "as printed, on ResNet20 features"
+    collection = read_collection(tmp_path)
+    _, rows = rows_of(collection, "mini-imagenet", "mini-imagenet")
+    where = ("mini-imagenet", "mini-imagenet")
+    other = "not comparable: the paper used other WRN features"
+    assert note_of(collection, "BPL (SFSP1)", *where) == other
+    assert note_of(collection, "NN", *where) == "not comparable: the paper used simple CNN features"
+    assert note_of(collection, "SNAIL", *where) == "as printed, on ResNet20 features"
     papers = {row["model"]: row["1-shot, paper"] for row in rows}
     assert papers["BPL (SFSP1)"] == "58.5 ± 0.8"
 
@@ -226,11 +235,16 @@ def test_the_papers_figures_are_told_for_each_number_of_shots(tmp_path):
     made = MadeUp(tmp_path, "imnet", "res50.mat")
     for model in ("BPL (SFSP1)", "BPL (SFSP2)"):
         made.all_classes(model, 0.5)
-    _, rows = rows_of(read_collection(tmp_path), "synthesis", "imnet")
-    found = {(row["model"], row["K"]): row for row in rows}
-    assert found["BPL (SFSP1)", "3"]["hit@1, paper"] == "33.8"
-    assert found["BPL (SFSP2)", "2"]["hit@5, paper"] == "51.3"
-    assert {row["note"] for row in rows} == {"not comparable: the paper used ResNet50 features"}
+    collection = read_collection(tmp_path)
+    found = {
+        (table.caption, row[0]): dict(zip(table.headings, row, strict=True))
+        for table in experiment_tables(collection.study("synthesis", "imnet"))
+        for row in table.rows
+    }
+    assert found["hit@1", "BPL (SFSP1)"]["K = 3, paper"] == "33.8"
+    assert found["hit@5", "BPL (SFSP2)"]["K = 2, paper"] == "51.3"
+    note = "not comparable: the paper used ResNet50 features"
+    assert note_of(collection, "BPL (SFSP2)", "synthesis", "imnet") == note
 
 
 def test_one_printed_harmonic_mean_contradicts_its_accuracies():
@@ -253,13 +267,15 @@ def test_the_contradiction_is_noted_at_its_row(tmp_path, is_measured):
     for model in ("BPL", "RPL", *(["SAE"] if is_measured else [])):
         made.zero_shot(model, 0.5)
     models = ("BPL", "RPL", "SAE")
-    rows = by_model(study_of(tmp_path, "generalized-zsl", models, "awa1"))
-    assert {model for model, row in rows.items() if "contradicts" in row["note"]} == {"SAE"}
-    assert rows["SAE"]["HM, paper"] == "43.5"
+    study = study_of(tmp_path, "generalized-zsl", models, "awa1")
+    (table,) = experiment_tables(study)
+    (note,) = (remark for remark in table.remarks if "contradicts" in remark)
+    assert note.endswith(": SAE.")
+    assert by_model(study)["SAE"]["HM, paper"] == "43.5"
     start = "not comparable: the paper used" if is_measured else "as printed, on"
-    assert rows["SAE"]["note"].startswith(f"{start} ResNet101 features; ")
-    pure = by_model(study_of(tmp_path, "pure-zsl", models, "awa1"))
-    assert not any("contradicts" in row["note"] for row in pure.values())
+    assert note.startswith(f"{start} ResNet101 features; ")
+    pure = study_of(tmp_path, "pure-zsl", models, "awa1")
+    assert "contradicts" not in str(experiment_tables(pure))
 
 
 # What fits did
@@ -268,49 +284,42 @@ def test_the_contradiction_is_noted_at_its_row(tmp_path, is_measured):
 @pytest.mark.parametrize(
     ("fits", "settings", "text"),
     [
-        ([([0.3] * 5, 0, 0)], None, "idle in all 5 steps"),
-        (
-            [([0.3] * 5, 0, 0), ([0.3, 0.1, 0.1], 2, 0), ([0.0], 1, 0)],
-            None,
-            "lowered mu in 3 of 9 steps (2 of 3 seeds)",
-        ),
-        ([([0.3] * 4, 0, 0)], OFF, "off; definite in all 4 steps"),
-        (
-            [([0.3] * 4, 0, 3), ([0.3] * 4, 0, 0)],
-            OFF,
-            "off; indefinite in 3 of 8 steps (1 of 2 seeds)",
-        ),
-        (
-            [([0.3, 0.2], 1, 1)],
-            None,
-            "lowered mu in 1 of 2 steps (1 of 1 seeds); indefinite in 1 of 2 steps (1 of 1 seeds)",
-        ),
+        ([([0.3] * 5, 0, 0)], None, "0 of 5"),
+        ([([0.3] * 5, 0, 0), ([0.3, 0.1, 0.1], 2, 0), ([0.0], 1, 0)], None,
+         "3 of 9 (2 of 3 seeds)"),
+        ([([0.3] * 4, 0, 0)], OFF, "off, 0 of 4 indefinite"),
+        ([([0.3] * 4, 0, 3), ([0.3] * 4, 0, 0)], OFF, "off, 3 of 8 indefinite (1 of 2 seeds)"),
+        ([([0.3, 0.2], 1, 1)], None, "1 of 2, 1 indefinite (1 of 1 seeds)"),
         ([([], 0, 0)], None, None),  # a closed form
         ([([0.0] * 5, 0, 0)], None, None),  # no competition
         ([(None, None, None)], None, None),  # a record of an earlier version
     ],
-)
-def test_the_guard_is_told_in_steps_and_seeds(fresh, fits, settings, text):
-    runs = [
-        fresh.zero_shot("BPL", 0.5, seed, settings=settings, mu=mu, n_lowered=low, n_indefinite=bad)
-        for seed, (mu, low, bad) in enumerate(fits)
+)  # fmt: skip
+def test_the_guard_is_told_in_steps_and_seeds(fresh, tmp_path, fits, settings, text):
+    for seed, (mu, low, bad) in enumerate(fits):
+        about = {"mu": mu, "n_lowered": low, "n_indefinite": bad}
+        fresh.zero_shot("BPL", 0.5, seed, settings=settings, **about)
+    table = guard_table(study_of(tmp_path, "pure-zsl", ("BPL",)))
+    assert (table and table.rows) == (text and [["BPL", text]])
+
+
+def test_the_guard_is_told_for_every_number_of_shots(fresh, tmp_path):
+    def steps(n, n_lowered, n_indefinite=0, mean_mu=0.1):
+        counts = {"n": n, "n_lowered": n_lowered, "n_indefinite": n_indefinite}
+        return {**counts, "least_mu": 0.0, "mean_mu": mean_mu}
+
+    hits = [[0.5, 0.6, 0.7], [0.4, 0.6, 0.8]]
+    ours, printed, free = "BPL (SFSP1)", "BPL (SFSP1), as printed", "NN"
+    fresh.hits(ours, hits, [0, 1, 2], steps=[steps(25, 0), steps(250, 250), steps(250, 0)])
+    found = [None, steps(250, 0, 120), steps(250, 0, 0)]
+    fresh.hits(printed, hits, [0, 1, 2], settings=OFF, steps=found)
+    fresh.hits(free, hits, [0, 1, 2])
+    table = guard_table(study_of(tmp_path, "large-scale-fsl", (ours, printed, free)))
+    assert table.headings == ["model", "K = 0", "K = 1", "K = 2"]
+    assert table.rows == [
+        [ours, "0 of 25", "250 of 250", "0 of 250"],
+        [printed, "-", "off, 120 of 250 indefinite", "off, 0 of 250 indefinite"],
     ]
-    assert guard_text(runs) == text
-
-
-@pytest.mark.parametrize("name", ["pure-zsl", "beyond"])
-def test_guarded_and_printed_models_have_rows_that_tell_of_the_guard(fresh, tmp_path, name):
-    fresh.zero_shot("BPL0", 0.5, mu=[], n_lowered=0, n_indefinite=0)
-    fresh.zero_shot("BPL", 0.6, mu=[0.2, 0.3], n_lowered=1, n_indefinite=0)
-    as_printed = {"mu": [0.3, 0.3], "n_lowered": 0, "n_indefinite": 1}
-    fresh.zero_shot("BPL, as printed", 0.4, settings=OFF, **as_printed)
-    rows = by_model(study_of(tmp_path, name, ("BPL0", "BPL", "BPL, as printed")))
-    assert {model: row[GUARD] for model, row in rows.items() if row["features used"] != "-"} == {
-        "BPL0": "-",
-        "BPL": "lowered mu in 1 of 2 steps (1 of 1 seeds)",
-        "BPL, as printed": "off; indefinite in 1 of 2 steps (1 of 1 seeds)",
-    }
-    assert {row[GUARD] for model, row in rows.items() if row["features used"] == "-"} <= {"-"}
 
 
 def test_alternatives_tell_how_far_they_moved(fresh, tmp_path):
@@ -334,22 +343,59 @@ def test_alternatives_tell_how_far_they_moved(fresh, tmp_path):
 # Where figures come from
 
 
-def test_chosen_parameters_name_the_folds_they_were_chosen_on(collection):
-    def chosen(name):
-        rows = chosen_parameters(collection.study(name, "cub")).rows
-        return {row[0]: row[1:] for row in rows}
+def chosen(collection, data="cub"):
+    """Return captions and rows of the tables of parameters, by task."""
+    blocks = parameter_blocks(collection, data)
+    tables = [block for block in blocks if isinstance(block, TableBlock)]
+    assert all(table.is_page_only for table in tables)
+    return {table.caption.partition(":")[0]: (table, dict(table.rows)) for table in tables}
 
-    values = ["paper", "alpha 0.3, mu 0.1, rho 0.5"]
-    assert chosen("ablation")["BPL"] == [*values, FOLDS]
-    found = chosen("mini-imagenet")
-    assert len(found) == 2 * len(EXPERIMENTS["mini-imagenet"].models)
-    assert found["BPL (novel), 5-shot"][2] == "5 trials of validation classes, 27 points"
-    found = chosen("large-scale-fsl")
-    assert found["BPL (novel)"][2] == "all validation classes at once, 27 points"
-    assert found["BPL (SFSP1), K = 0, as for zero-shot learning"] == [*values, FOLDS]
-    # The recommended model is one for any number of shots.
-    assert len(found) == len(EXPERIMENTS["large-scale-fsl"].models) + len(AT_ZERO_SHOTS)
-    assert found["recommended"][2] == "validation classes, by the model itself"
+
+def test_chosen_parameters_name_the_classes_they_were_chosen_on(collection):
+    found = chosen(collection)
+    values = "alpha 0.3, mu 0.1, rho 0.5"
+    table, rows = found["Zero-shot learning"]
+    assert table.caption.startswith(f"Zero-shot learning: parameters chosen on {FOLDS}; held-out")
+    assert rows["BPL"] == values
+    points = parameter_blocks(collection, "cub")[0].text
+    assert ", 27 beside those of BPL0, recommended features (" in points
+    assert points.endswith(", by the model itself (recommended). Edges are not recorded.")
+    assert "5 trials of validation classes" in found["5-shot trials"][0].caption
+    assert found["5-shot trials"][1]["BPL (novel)"] == values
+    table, rows = found["All novel classes"]
+    assert "all validation classes at once" in table.caption
+    assert rows["BPL (SFSP1), K = 0, as for zero-shot learning"] == values
+    assert {name for name in rows if "K = 0" in name} == {
+        f"{name}, K = 0, as for zero-shot learning" for name in AT_ZERO_SHOTS
+    }
+
+
+def test_every_number_of_shots_may_have_parameters_of_its_own(fresh, tmp_path):
+    by_shots = {"1": CHOSEN, "2": {**CHOSEN, "mu": 0.5}}
+    hits = [[0.5, 0.6], [0.4, 0.6]]
+    fresh.hits("BPL (SFSP1)", hits, [1, 2], settings={"parameters_by_shots": by_shots})
+    fresh.selection("selection-all-1", "BPL (SFSP1)", CHOSEN, n_start=20, edges=["alpha"])
+    fresh.selection("selection-all-2", "BPL (SFSP1)", by_shots["2"], limits=["rho"])
+    table, rows = chosen(read_collection(tmp_path))["All novel classes"]
+    assert rows == {
+        "BPL (SFSP1), K = 1": "alpha 0.3 (at edge), mu 0.1, rho 0.5",
+        "BPL (SFSP1), K = 2": "alpha 0.3, mu 0.5, rho 0.5 (at limit)",
+    }
+    assert any(remark.startswith("At edge: ") for remark in table.remarks)
+    text, _ = parameter_blocks(read_collection(tmp_path), "cub")
+    points = "Points tried: 20 + 7, 27 (BPL (SFSP1), K = 2)."
+    edges = "At an edge of what was tried: 1 of 2 choices: BPL (SFSP1), K = 1 (alpha)."
+    assert text.text == f"{table.caption}. {points} {edges}"
+
+
+def test_what_was_not_searched_and_is_none_is_not_listed(fresh, tmp_path):
+    found = {"C": None, "max_iter": 5, "n_iter_no_change": None}
+    fresh.zero_shot("DEM", 0.5, settings={"parameters": found})
+    points = [{"parameters": {"C": None}, "scores": [0.5]}]
+    about = {"grid": {}, "n_folds": 1}
+    fresh.write("selection", "DEM", settings=about, chosen=found, points=points)
+    _, rows = chosen(read_collection(tmp_path))["Zero-shot learning"]
+    assert rows == {"DEM": "C None, max_iter 5"}
 
 
 def test_a_choice_of_other_parameters_or_on_another_task_is_not_that_of_a_run(fresh, tmp_path):
@@ -361,12 +407,11 @@ def test_a_choice_of_other_parameters_or_on_another_task_is_not_that_of_a_run(fr
     collection = read_collection(tmp_path)
     assert collection.selection_of(collection.first("zero-shot", "cub", "BPL")) is None
     assert collection.selection_of(run) is None
-    table = chosen_parameters(collection.study("any-shot", "cub"))
-    assert [row[3] for row in table.rows] == ["not recorded"] * 2
-    assert [row[2:] for row in chosen_parameters(collection.study("ablation", "cub")).rows] == [
-        ["nothing to choose", "-"],
-        ["alpha 0.3, mu 0.1, rho 0.5", "not recorded"],
-    ]
+    found = chosen(collection)
+    for _, rows in found.values():
+        assert set(rows.values()) == {"alpha 0.3, mu 0.1, rho 0.5"}
+    assert "Points tried: not recorded." in parameter_blocks(collection, "cub")[0].text
+    assert found["Zero-shot learning"][0].remarks == ["Nothing to choose: BPL0."]
 
 
 def test_a_choice_for_no_shot_is_that_of_the_zero_shot_model_or_the_same(fresh, tmp_path):
@@ -377,9 +422,9 @@ def test_a_choice_for_no_shot_is_that_of_the_zero_shot_model_or_the_same(fresh, 
     collection = read_collection(tmp_path)
     assert collection.zero_selection_of(papers)["model"] == "BPL"
     assert collection.zero_selection_of(changed) is None
-    table = chosen_parameters(collection.study("any-shot", "cub"))
+    _, rows = chosen(collection)["All novel classes"]
     ours = [f"BPL (SFSP{i}), K = 0, as for zero-shot learning" for i in (1, 2)]
-    assert [row[0] for row in table.rows if "K = 0" in row[0]] == ours
+    assert [name for name in rows if "K = 0" in name] == ours
 
 
 def test_runs_of_different_data_are_told_not_to_compare(fresh, tmp_path):
@@ -387,8 +432,71 @@ def test_runs_of_different_data_are_told_not_to_compare(fresh, tmp_path):
     path = next(tmp_path.glob("zero-shot/*/*.json"))
     other = path.with_name("bpl0.0.json")
     other.write_text(path.read_text().replace("0123", "3210").replace('"BPL"', '"BPL0"'))
-    blocks = describe_repetition(read_collection(tmp_path).study("ablation", "cub"))
+    blocks = provenance_blocks(read_collection(tmp_path), "cub")
     assert any("differ in data or version" in getattr(block, "text", "") for block in blocks)
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_torch_and_gpu_are_named_where_they_are_recorded(fresh, tmp_path, is_recorded):
+    fresh.zero_shot("DEM", 0.5)
+    path = next(tmp_path.glob("zero-shot/*/*.json"))
+    if is_recorded:
+        record = json.loads(path.read_text())
+        record["versions"]["torch"], record["machine"]["gpu"] = "2.9.1", "H200"
+        path.write_text(json.dumps(record))
+    blocks = provenance_blocks(read_collection(tmp_path), "cub")
+    text = " ".join(getattr(block, "text", "") for block in blocks)
+    expected = "torch 2.9.1; GPU: H200." if is_recorded else "no version of torch recorded."
+    assert expected in text
+
+
+# Trained systems
+
+
+def test_seeds_of_a_trained_system_are_averaged_and_widen_the_interval(fresh, tmp_path):
+    rng = np.random.default_rng(3)
+    values = np.clip(0.5 + 0.1 * rng.normal(size=(3, 12)) + 0.05 * np.arange(3)[:, None], 0, 1)
+    for seed, accuracies in enumerate(values):
+        fresh.trials("PPA", 0, 1, accuracies, seed=seed)
+    fresh.trials("NN", 0.4, 1)
+    rows = by_model(study_of(tmp_path, "mini-imagenet", ("PPA", "NN")))
+    widths = [
+        (stop - start) / 2
+        for each in (values.mean(axis=0), values.mean(axis=1))
+        for start, stop in [stats.ttest_1samp(each, 0).confidence_interval(0.95)]
+    ]
+    assert rows["PPA"]["1-shot"] == text(values.ravel(), half_width=np.hypot(*widths))
+
+
+def test_hits_of_several_seeds_spread_over_draws(fresh, tmp_path):
+    hits = np.array([[[0.1, 0.2], [0.3, 0.5]], [[0.2, 0.4], [0.4, 0.8]]])  # seed, draw, K
+    for seed, each in enumerate(hits):
+        fresh.hits("PPA", each, [1, 2], seed=seed)
+    fresh.hits("NN", hits[0], [1, 2])
+    rows = by_model(study_of(tmp_path, "large-scale-fsl", ("PPA", "NN")))
+    assert rows["PPA"]["K = 1"] == text(hits[:, :, 0].mean(axis=0))
+    assert rows["PPA"]["K = 2"] == text(hits[:, :, 1].mean(axis=0))
+
+
+def test_heads_are_named_with_what_they_are_without_training(fresh, tmp_path):
+    for n_shot, epochs in ((1, 4), (5, 0)):
+        settings = {"parameters": {"max_iter": epochs}}
+        fresh.trials("MAML", 0.5, n_shot, settings=settings)
+        fresh.trials("SNAIL", 0.5, n_shot, settings={"parameters": {"max_iter": 2}})
+        fresh.trials("NN", 0.5, n_shot)
+    study = study_of(tmp_path, "mini-imagenet", ("MAML", "SNAIL", "NN"))
+    systems = {model: row["system"] for model, row in by_model(study).items()}
+    untrained = "head; untrained, 5-shot: close to SimpleShot"
+    assert systems == {"MAML": untrained, "SNAIL": "head", "NN": ""}
+    (table,) = experiment_tables(study)
+    assert any(remark.startswith("Head: trained on frozen features") for remark in table.remarks)
+
+
+def test_models_without_records_are_named(fresh, tmp_path):
+    fresh.trials("BPL (SFSP1)", 0.5, 1)
+    study = study_of(tmp_path, "mini-imagenet", ("BPL (SFSP1)", "NN", "PPA"))
+    (table,) = experiment_tables(study)
+    assert table.remarks[-1].startswith("Not run, so without records: NN; PPA. zonkey bench mini")
 
 
 # What is read
@@ -402,7 +510,31 @@ def test_seeds_of_other_settings_are_not_averaged(fresh, tmp_path):
     collection = read_collection(tmp_path)
     assert collection.n_left_out == 1
     _, rows = rows_of(collection, "ablation")
-    assert rows[-1]["accuracy, measured"] == text([0.25, 0.75])
+    assert rows[-1]["accuracy"] == text([0.25, 0.75])
+
+
+def test_unfinished_choices_are_counted_and_not_shown(fresh, tmp_path):
+    points = [{"parameters": {"alpha": 0.9, "rho": 0.1, "mu": 0.5}, "scores": [0.5, 0.6]}]
+    fresh.zero_shot("BPL0", 0.5)
+    run = fresh.zero_shot("BPL", 0.5, settings={"parameters": CHOSEN})
+    fresh.selection("selection", "BPL0", {})
+    for protocol in ("selection", "sensitivity"):
+        settings = {"n_folds": 3, "grid": {"alpha": [0.9]}, "n_points_more": 2}
+        known = {"protocol": protocol, "data": "cub", "model": "BPL"}
+        record = fresh.write(protocol, "BPL", settings=settings, chosen=CHOSEN, points=points)
+        about = {name: record[name] for name in ("data", "results", "seconds", "command")}
+        fresh.records.write_points(Key(**known), record["settings"], **about)
+    collection = read_collection(tmp_path)
+    assert collection.n_unfinished == 2
+    assert collection.selection_of(run) is None
+    assert "sensitivity" not in collection.studies()
+    page = str(build_report(collection))
+    assert "2 choices of parameters are unfinished, and left out." in page
+    assert "not recorded" in page
+    fresh.selection("selection", "BPL")
+    found = read_collection(tmp_path)
+    assert found.n_unfinished == 1
+    assert found.selection_of(run) is not None
 
 
 def test_one_model_alone_makes_no_table_nor_do_others_without_the_subject(fresh, tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.manifold import TSNE
+from sklearn.model_selection import ParameterGrid
 from small_data import small_dataset, small_source
 
 from zonkey.evaluation.protocols import draw_trial
@@ -419,6 +420,18 @@ def scored(monkeypatch):
 
     monkeypatch.setattr(selection, "_score_on_folds", noted)
     return asked
+
+
+@pytest.mark.parametrize(("model", "walks"), [("GDA", True), ("BPL (SFSP1), sampled base", False)])
+def test_a_search_whose_trials_take_long_stays_in_its_grid(tmp_path, model, walks):
+    short = replace(EXPERIMENTS["mini-imagenet"], models=(model,))
+    run(tmp_path, short, scale=replace(WALKING, n_selection_trials=2))
+    found = Records(tmp_path).read(Key("selection-1", "small", model))
+    assert ("n_points_more" in found["settings"]) == walks
+    points = [tuple(each["parameters"].items()) for each in found["results"]["points"]]
+    grid = {tuple(each.items()) for each in ParameterGrid(found["settings"]["grid"])}
+    assert len(grid) == found["results"]["n_start"] == 2
+    assert ({*points} == grid) == (not walks)
 
 
 def test_a_wider_grid_scores_new_points_only(tmp_path, monkeypatch):

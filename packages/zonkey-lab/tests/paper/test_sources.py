@@ -6,9 +6,15 @@ import pytest
 from small_data import small_dataset
 from tiny_benchmark import folder_contents, write_folder
 
+from made_up_benchmarks import write_imnet, write_simple_cnn
 from zonkey.files.dataset import DataError
 from zonkey.files.emoji import load_emoji
-from zonkey_lab.paper.bench.sources import find_source, find_sources, validation_view
+from zonkey_lab.paper.bench.sources import (
+    find_source,
+    find_sources,
+    split_names,
+    validation_view,
+)
 
 ROOT = Path(os.environ.get("ZONKEY_DATA", Path(__file__).parents[5] / "shared" / "data"))
 
@@ -18,9 +24,65 @@ def test_the_embedded_data_are_always_there(tmp_path):
     assert find_source("Emoji", tmp_path).load().sha256 == load_emoji().sha256
 
 
-def test_an_unknown_name_says_which_there_are_and_what_to_do(tmp_path):
-    with pytest.raises(DataError, match=r"emoji, emoji-cnn; got 'cub'.*zonkey data fetch cub"):
-        find_source("cub", tmp_path)
+def refusal(name, folder):
+    with pytest.raises(DataError) as error:
+        find_source(name, folder)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_data_that_are_not_there_say_which_files_go_where(tmp_path):
+    place = tmp_path / "xlsa17" / "data" / "CUB"
+    assert refusal("CUB", tmp_path) == (
+        f"The data set 'cub' needs res101.mat and att_splits.mat in {place}; there is no file. Run "
+        "`zonkey data fetch cub`, or pass the folder that holds xlsa17 by --folder or ZONKEY_DATA."
+    )
+    place.mkdir(parents=True)
+    for name in ("a.mat", "b.mat"):
+        (place / name).touch()
+    assert "; it holds a.mat, b.mat. Run" in refusal("cub", tmp_path)
+    line = refusal("ImNet", tmp_path)
+    assert f"needs ImNet_2_demo_data.mat in {tmp_path / 'imnet'}; there is no file" in line
+    assert "Put them there. The data of the authors' code of SAE" in line
+    assert "conv4.npz and conv4_train64.npz" in refusal("mini-imagenet-cnn", tmp_path)
+
+
+def test_an_unknown_name_says_which_there_are(tmp_path):
+    line = refusal("imagenet", tmp_path)
+    benchmarks = "awa1, awa2, cub, sun, apy, emoji-pictures, imnet, mini-imagenet"
+    assert f"emoji, emoji-cnn, {benchmarks}" in line
+    assert line.endswith("got 'imagenet'. Did you mean 'imnet'?")
+
+
+def test_names_may_be_separated_by_commas_and_in_any_case():
+    assert split_names(["AWA2,cub", "sun", " CUB ,,"]) == ["awa2", "cub", "sun"]
+    assert split_names([]) == []
+
+
+@pytest.mark.parametrize("above", ["", "xlsa17", "xlsa17/data"])
+def test_any_folder_above_the_data_may_be_passed(tmp_path, above):
+    write_folder(tmp_path / "xlsa17" / "data" / "AWA2", folder_contents())
+    source = find_source("AwA2", tmp_path / above)
+    assert source.name == "awa2"
+    assert source.load() is source.load_shots()  # in memory once
+
+
+def test_the_simple_cnn_of_mini_imagenet_is_a_data_set_of_its_own(tmp_path):
+    _, validation = write_simple_cnn(tmp_path, per_class=3)
+    source = find_source("mini-imagenet-cnn", tmp_path)
+    assert source.load_shots().shape == (300, 1600)
+    assert len(source.load_validation().unseen_classes) == 16
+    assert "mini-imagenet" not in find_sources(tmp_path)
+    validation.unlink()
+    assert "it holds conv4.npz" in refusal("mini-imagenet-cnn", tmp_path)
+
+
+def test_parameters_on_imagenet_are_chosen_on_classes_of_its_own(tmp_path):
+    write_imnet(tmp_path, seen=10, unseen=3, per_class=3, test=2)
+    source = find_source("imnet", tmp_path)
+    view = source.load_validation()
+    assert set(view.unseen_classes) == set(source.load().split.val_classes)
+    assert len(view.unseen_classes) == 2
 
 
 @pytest.mark.parametrize(

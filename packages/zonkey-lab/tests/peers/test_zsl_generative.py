@@ -9,6 +9,7 @@ from by_loops import forward, leaky, relu, same, sigmoid, slope
 from numpy.testing import assert_allclose, assert_array_equal
 from peer_cases import GENERATIVE, GENERATIVE_QUICK
 from refusals import refused
+from sklearn.base import clone
 from trained import fit_clone, made
 
 from zonkey import config_context
@@ -76,6 +77,34 @@ def test_features_and_prototypes_are_scaled_alike():
     assert_allclose(x, SCALED, rtol=1e-5, atol=1e-6)
     assert_allclose(y, Y, rtol=1e-5)
     assert_allclose(learner.within_variance(), within_variance(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [zsl.CADAVAE, zsl.TFVAEGAN])
+@pytest.mark.parametrize("scaling", ["each", "all"])
+def test_features_are_divided_by_their_own_ranges_or_by_the_largest(kind, scaling):
+    values = X * np.array([1, 10, 0, 0.1, 3, 2], dtype=np.float32) - 4  # one is constant
+    task = PeerTask(X=values, codes=TASK.codes, Y=TASK.Y, seed=11)
+    learner = made(kind, scaling=scaling, **SMALL)._learner(task)
+    ranges = [max(column) - min(column) for column in values.T]
+    found = np.asarray(batch(learner)[0])
+    for row, scaled in zip(values, found, strict=True):
+        for j in range(D):
+            size = max(ranges) if scaling == "all" else ranges[j] or 1
+            assert_allclose(scaled[j], (row[j] - min(values[:, j])) / size, rtol=1e-5, atol=1e-6)
+    assert found.max() == pytest.approx(1)
+    assert (found[:, 3].max() < 0.1) == (scaling == "all")  # a small feature stays small
+
+
+@pytest.mark.parametrize("kind", [zsl.CADAVAE, zsl.TFVAEGAN])
+def test_samples_of_a_prediction_are_scaled_as_those_of_the_training(kind):
+    quick = next(peer for peer in GENERATIVE_QUICK if isinstance(peer, kind))
+    ranges = np.ptp(P.X, axis=0)
+    for scaling, expected in (("each", ranges), ("all", np.full_like(ranges, ranges.max()))):
+        model = P.fit_clone(clone(quick).set_params(scaling=scaling))
+        assert_allclose(model.weights_["size"], expected, rtol=1e-5)
+        larger = clone(model).fit(3 * P.X + 5, P.y)
+        found, known = larger.decision_function(3 * P.X + 5), model.decision_function(P.X)
+        assert np.abs(found - known).max() < 0.01 * np.abs(known).max()  # rounding grows
 
 
 def test_cvae_minimizes_error_and_divergence():

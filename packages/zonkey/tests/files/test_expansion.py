@@ -78,7 +78,7 @@ def test_without_compression_they_are_read(tmp_path):
 
 
 def test_values_that_exceed_the_memory_are_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "_memory", lambda: 1e6)
+    monkeypatch.setattr(readers, "total_memory", lambda: 1e6)
     features, _ = read_features(npz(tmp_path, np.savez))
     expected = (
         r"`features` in x\.npz must fit into memory; it needs 0\.0 GB of 0\.0 GB\. Save fewer"
@@ -104,4 +104,4 @@ def test_a_long_header_is_not_read_to_its_end(tmp_path, monkeypatch):
 
 
 def test_the_memory_of_this_machine_is_known():
-    assert readers._memory() > 1e8
+    assert readers.total_memory() > 1e8

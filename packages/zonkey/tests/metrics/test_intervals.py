@@ -11,7 +11,7 @@ from zonkey.metrics import (
     paired_bootstrap_interval,
     per_class_accuracy,
 )
-from zonkey.metrics.intervals import class_bootstrap, interval_of
+from zonkey.metrics.intervals import class_bootstrap, interval_of, sample_bootstrap
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])
@@ -222,3 +222,28 @@ def test_intervals_of_few_classes_cover_the_mean_of_all(n_classes, least):
         low, high = interval_of(right.mean(), draws, 0.95)
         covered += low <= 0.6 <= high
     assert covered / n_tries >= least
+
+
+def test_sample_weights_resample_within_classes():
+    class_of = np.repeat([0, 1, 2, 3], [8, 2, 1, 1])
+    blocks = list(sample_bootstrap(class_of, 4000, seed=1))
+    weights = np.concatenate(blocks)
+    assert weights.shape == (4000, 12)
+    strata = [np.arange(8), np.arange(8, 10), np.arange(10, 12)]  # single samples are together
+    for one in strata:
+        assert_allclose(weights[:, one].sum(axis=1), len(one))
+        # The variance of a mean is that of independent samples: s^2 / n, with s^2 unbiased.
+        x = np.arange(len(one)) ** 2.0
+        assert np.var(weights[:, one] @ x / len(one)) == pytest.approx(
+            x.var(ddof=1) / len(one), rel=0.15
+        )
+    assert_array_equal(np.concatenate(list(sample_bootstrap(class_of, 4000, seed=1))), weights)
+
+
+def test_sample_weights_do_not_depend_on_the_blocks():
+    class_of = np.repeat([0, 1], 3)
+    whole = np.concatenate(list(sample_bootstrap(class_of, 50, seed=0)))
+    with config_context(working_memory=0.001):
+        blocks = list(sample_bootstrap(class_of, 50, seed=0))
+    assert len(blocks) > 1
+    assert_array_equal(np.concatenate(blocks), whole)

@@ -17,7 +17,6 @@ from zonkey.files.dataset import Dataset, LazyMatrix
 from zonkey.files.emoji import load_emoji
 from zonkey.files.readers import require_existing, stored_arrays
 
-PLACE = Path("emoji-pictures", "pictures.npz")  # in the folder of all data
 _REMEDY = "Draw them again with `python tools/build_emoji_pictures.py`."
 
 

@@ -18,7 +18,7 @@ from zonkey.files.readers import join_lines
 from zonkey.optional import require_package
 from zonkey.plugins import LAB
 
-from .registry import REGISTRY, Remote, find_remote
+from .registry import PLACED, REGISTRY, Remote, find_remote
 
 _CHUNK = 1 << 16  # bytes
 
@@ -68,11 +68,11 @@ def fetch_dataset(
 def find_dataset(
     name: str, *, folder: Path | str | None = None, registry: Mapping[str, Remote] = REGISTRY
 ) -> Path | None:
-    """Return the folder of a data set that was fetched before; None if it is not complete."""
-    remote = find_remote(name, registry)
-    found = data_folder(folder) / remote.members
+    """Return the folder of a data set that was fetched or put there; None if it is incomplete."""
+    entry = PLACED.get(name) or find_remote(name, registry)
+    found = data_folder(folder) / entry.members
     with suppress(DataError):
-        return found if _is_complete(found, remote.required) else None
+        return found if _is_complete(found, entry.required) else None
 
 
 def data_folder(folder: Path | str | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""Read MATLAB files of version 5 (or 6, 7): numbers as arrays, text as arrays of strings."""
+"""Read MATLAB files of versions 5 to 7.3: numbers as arrays, text as arrays of strings."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from scipy.io.matlab import MatReadWarning
 from zonkey.errors import DataError
 from zonkey.files.readers import find_exact_limit, require_room, translate_errors
 
-_HEADER = 128  # bytes
+from .mat_columns import COMPLEX, COMPRESSED, HEADER, MATRIX, column_blocks
+from .mat_hdf5 import describe_hdf5, hdf5_blocks, read_hdf5
+
 _INTEGERS = (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 _DTYPES = {kind: np.dtype(kind) for kind in ("double", "single", *_INTEGERS)}
 _DTYPES["logical"] = np.dtype(bool)
 
 # Types of the parts of a variable
-_MATRIX, _COMPRESSED = 14, 15
 _NUMBERS = frozenset({1, 2, 3, 4, 5, 6, 7, 9, 12, 13})
 _PREAMBLE = [6, 5, 1]  # flags, shape and name
-_COMPLEX = 0x800  # flag
 _VALUES = {  # by MATLAB class: types of the values, and number of parts that hold them
-    1: (frozenset({_MATRIX}), None),  # cells, one part each
+    1: (frozenset({MATRIX}), None),  # cells, one part each
     4: (_NUMBERS | {16, 17, 18}, 1),  # text
     5: (_NUMBERS, 3),  # sparse
     **dict.fromkeys(range(6, 16), (_NUMBERS, 1)),
@@ -56,6 +56,7 @@ class MatFile:
 
     path: Path
     variables: dict[str, MatVariable]
+    is_hdf5: bool = False  # version 7.3
 
 
 def describe_mat(path: str | Path) -> MatFile:
@@ -67,11 +68,14 @@ def describe_mat(path: str | Path) -> MatFile:
         raise DataError(f"The file {path} does not exist; {holds}. Check the path.")
     with _read_strictly(path):
         with path.open("rb") as file:
-            header = file.read(_HEADER)
-        if len(header) < _HEADER or not header.startswith(b"MATLAB 5.0"):
+            header = file.read(HEADER)
+        if header.startswith(b"MATLAB 7.3"):
+            found = describe_hdf5(path)
+            return MatFile(path, {name: MatVariable(*about) for name, about in found.items()}, True)
+        if len(header) < HEADER or not header.startswith(b"MATLAB 5.0"):
             raise DataError(
-                f"{path} must be a MATLAB file of version 5; it starts with {header[:10]!r}. "
-                "Download it again, or save it with save(..., '-v7')."
+                f"{path} must be a MATLAB file of version 5 to 7.3; it starts with "
+                f"{header[:10]!r}. Download it again, or save it with save(..., '-v7')."
             )
         _require_whole(path)
         found = whosmat(str(path), chars_as_strings=False)
@@ -92,7 +96,10 @@ def read_mat(path: str | Path, keys: Sequence[str] | None = None) -> dict[str, n
     n_bytes = sum(math.prod(v.shape) * (v.dtype or np.dtype(bool)).itemsize for v in asked)
     require_room(str(file.path), n_bytes, file.path.stat().st_size)
     with _read_strictly(file.path):
-        values = loadmat(str(file.path), variable_names=keys)
+        if file.is_hdf5:
+            values = {key: read_hdf5(file.path, key) for key in keys}
+        else:
+            values = loadmat(str(file.path), variable_names=keys)
         return {key: _convert_values(values[key], key, file) for key in keys}
 
 
@@ -142,6 +149,32 @@ def read_numbers(file: MatFile, key: str) -> np.ndarray:
     return read_mat(file.path, [key])[key]
 
 
+def read_columns(file: MatFile, key: str) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield the number of the first column and the columns of each block of a matrix.
+
+    The matrix is never in memory at once. Numbers may be of a smaller type than MATLAB's class.
+    """
+    require_variable(file, key, numeric=True)
+    blocks = (hdf5_blocks if file.is_hdf5 else column_blocks)(file.path, key)
+    while True:
+        with _read_strictly(file.path):  # errors of the caller are its own
+            found = next(blocks, None)
+        if found is None:
+            return
+        if found[1].dtype.kind not in "iufb":
+            raise _complex(f"`{key}` of {file.path}", found[1].dtype)
+        yield found
+
+
+def read_into(values: np.ndarray, file: MatFile, key: str) -> None:
+    """Copy a matrix to `values`, of the same shape and of any type, a block at a time."""
+    file = describe_mat(file.path)  # it may have changed since it was described
+    require_room(str(file.path), values.nbytes, file.path.stat().st_size)
+    for start, block in read_columns(file, key):
+        with np.errstate(over="ignore"):  # infinity is refused where features are checked
+            values[:, start : start + block.shape[1]] = block
+
+
 def read_whole_numbers(file: MatFile, key: str) -> np.ndarray:
     """Read a variable that must hold whole numbers, as one-dimensional int64."""
     return whole_numbers(read_numbers(file, key), f"`{key}` of {file.path}")
@@ -184,13 +217,13 @@ def _require_whole(path: Path) -> None:
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         order = "<" if data[126:128] == b"IM" else ">"
-        start = _HEADER
+        start = HEADER
         while start < len(data):
             kind, length = struct.unpack_from(f"{order}II", data, start)
             start += 8
-            if start + length > len(data) or kind not in (_MATRIX, _COMPRESSED):
+            if start + length > len(data) or kind not in (MATRIX, COMPRESSED):
                 raise ValueError(f"no whole variable at byte {start - 8} of {len(data)}")
-            if kind == _MATRIX:
+            if kind == MATRIX:
                 _require_parts(data, order, start, start + length)
             start += length
 
@@ -206,7 +239,7 @@ def _require_parts(data: mmap.mmap, order: str, start: int, end: int) -> None:
         start += 8
         if kind > 0xFFFF:  # up to four bytes of values, stored in place of the length
             kind, length = kind & 0xFFFF, 0
-        if kind == _MATRIX:
+        if kind == MATRIX:
             _require_parts(data, order, start, start + length)
         kinds.append(kind)
         lengths.append(length)
@@ -218,7 +251,7 @@ def _require_parts(data: mmap.mmap, order: str, start: int, end: int) -> None:
         raise ValueError(f"no flags, shape and name before byte {end}")
     if n is None:
         n = math.prod(struct.unpack_from(f"{order}{lengths[1] // 4}i", data, shape_at))
-    n_complex = 1 if flags & _COMPLEX else 0
+    n_complex = 1 if flags & COMPLEX else 0
     if not allowed.issuperset(kinds[3:]) or len(kinds) != len(_PREAMBLE) + n + n_complex:
         raise ValueError(f"no proper values before byte {end}")
 
@@ -237,8 +270,11 @@ def _convert_values(values: Any, key: str, file: MatFile) -> np.ndarray:
     if dtype is None:
         return values
     if values.dtype.kind not in "iufb":
-        raise DataError(
-            f"{subject} must hold real numbers; got {values.dtype}. Save real({key}) instead."
-        )
+        raise _complex(subject, values.dtype)
     # MATLAB stores doubles that are small whole numbers as integers of one or two bytes.
     return values.astype(dtype, copy=False)
+
+
+def _complex(subject: str, dtype: Any) -> DataError:
+    key = subject.split("`")[1]
+    return DataError(f"{subject} must hold real numbers; got {dtype}. Save real({key}) instead.")

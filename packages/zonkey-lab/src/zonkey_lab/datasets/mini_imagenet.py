@@ -17,6 +17,7 @@ from zonkey.prototypes import Prototypes
 
 _N_CLASSES = 100
 _NOVEL = {"val": range(64, 80), "test": range(80, 100)}
+_SIMPLE_CNN = "conv4"  # begins the names of files with its features
 
 
 def load_mini_imagenet(path: str | Path, *, novel: Literal["test", "val"] = "test") -> Dataset:
@@ -86,8 +87,14 @@ def load_mini_imagenet(path: str | Path, *, novel: Literal["test", "val"] = "tes
             "O. Vinyals et al., Matching networks for one shot learning, NIPS 2016; split of "
             "S. Ravi and H. Larochelle, Optimization as a model for few-shot learning, ICLR 2017"
         ),
-        about={"backbone_file": path.name, "n_backbone_classes": n_base},
+        about={"backbone_file": path.name, "n_backbone_classes": n_base, **_backbone(path)},
     )
+
+
+def _backbone(path: Path) -> dict[str, str]:
+    """Return the name of the backbone, if the file says so."""
+    is_simple = path.stem.startswith(_SIMPLE_CNN)
+    return {"features": f"simple CNN ({path.name})"} if is_simple else {}
 
 
 def _require_array(arrays: list[StoredArray], name: str) -> StoredArray:

@@ -33,6 +33,19 @@ class Remote:
 
 
 @dataclass(frozen=True)
+class Manual:
+    """A data set that nobody offers at a fixed address: users put its files into a folder."""
+
+    name: str
+    members: str  # folder in the data folder
+    required: tuple[str, ...]  # files without which the folder is incomplete
+    source: str  # where they come from
+    license: str
+    citation: str
+    about: str
+
+
+@dataclass(frozen=True)
 class Embedded:
     """A data set that is part of the package."""
 
@@ -102,6 +115,53 @@ _REMOTES = (
 
 REGISTRY: Mapping[str, Remote] = MappingProxyType({remote.name: remote for remote in _REMOTES})
 
+_MINI_IMAGENET = "O. Vinyals et al. Matching Networks for One Shot Learning. NIPS, 2016."
+_OWN_FEATURES = (
+    "Your own features: a backbone trained on the 80 classes that are not novel, and one trained "
+    "on 64 of them to choose parameters. Arrays: see zonkey_lab.datasets.load_mini_imagenet."
+)
+_PLACED = (
+    Manual(
+        name="emoji-pictures",
+        members="emoji-pictures",
+        required=("pictures.npz",),
+        source="`python tools/build_emoji_pictures.py` of the source code draws them.",
+        license=EMOJI_LICENSE,
+        citation=EMOJI_CITATION,
+        about="The pictures of the emoji data set as pixels, for networks trained on them",
+    ),
+    Manual(
+        name="imnet",
+        members="imnet",
+        required=("ImNet_2_demo_data.mat",),
+        source="The data of the authors' code of SAE, https://github.com/Elyorcv/SAE.",
+        license="ImageNet terms of access: non-commercial research and education.",
+        citation="E. Kodirov, T. Xiang, S. Gong. Semantic Autoencoder for Zero-Shot Learning. "
+        "CVPR, 2017.",
+        about="ImageNet, 1000 seen classes of ILSVRC2012 and 360 unseen ones of ILSVRC2010: 254000 "
+        "images, 1000 word vector dimensions; GoogLeNet features",
+    ),
+    Manual(
+        name="mini-imagenet",
+        members="mini_imagenet",
+        required=("wrn28_10.npz", "wrn28_10_train64.npz"),
+        source=_OWN_FEATURES,
+        license="ImageNet terms of access: non-commercial research and education.",
+        citation=_MINI_IMAGENET,
+        about="mini-ImageNet, 100 classes of 600 images; features of a wide residual network",
+    ),
+    Manual(
+        name="mini-imagenet-cnn",
+        members="mini_imagenet",
+        required=("conv4.npz", "conv4_train64.npz"),
+        source=_OWN_FEATURES,
+        license="ImageNet terms of access: non-commercial research and education.",
+        citation=_MINI_IMAGENET,
+        about="mini-ImageNet, 100 classes of 600 images; features of the simple CNN of four blocks",
+    ),
+)
+PLACED: Mapping[str, Manual] = MappingProxyType({placed.name: placed for placed in _PLACED})
+
 EMBEDDED = (
     Embedded(
         name="emoji",
@@ -114,10 +174,17 @@ EMBEDDED = (
 
 
 def find_remote(name: str, registry: Mapping[str, Remote] = REGISTRY) -> Remote:
-    """Return the data set with this name; case is ignored."""
+    """Return the data set with this name, which can be fetched; case is ignored."""
     wanted = name.strip().lower()
     if wanted in registry:
         return registry[wanted]
+    if wanted in PLACED:
+        placed = PLACED[wanted]
+        raise DataError(
+            f"A data set to fetch must have a public address; {wanted!r} has none. Put "
+            f"{' and '.join(placed.required)} into the folder {placed.members} of $ZONKEY_DATA, or "
+            f"of the folder that you pass. {placed.source}"
+        )
     if wanted in (embedded.name for embedded in EMBEDDED):
         raise DataError(f"The data set {wanted!r} is part of the package; it needs no fetching.")
     raise unknown_name(name, registry)

@@ -17,6 +17,7 @@ from zonkey.prototypes import Prototypes
 from .matlab import (
     MatFile,
     describe_mat,
+    read_into,
     read_mat,
     read_numbers,
     read_whole_numbers,
@@ -68,7 +69,8 @@ def load_xlsa17(
         Folder of one data set, such as xlsa17/data/CUB.
     features : str, default="res101"
         Name, without .mat, of the file with `features` (d x n; columns are images) and `labels`
-        (counted from 1 along `allclasses_names`).
+        (counted from 1 along `allclasses_names`). Features become float32: networks compute them
+        in single precision, also if they are stored as doubles.
     semantics : str or sequence of str, default="att_splits"
         Names, without .mat, of files with `att` (k x C; columns are classes), the split and
         optionally `original_att`. Files must agree on the split. X_splits.mat gives the semantic
@@ -149,10 +151,14 @@ def _features(file: MatFile, n: int) -> LazyMatrix:
     rule = f"one column for each of the {n} labels"
     variable = require_matrix(file, "features", (None, n), rule)
 
-    def read() -> np.ndarray:
-        return np.ascontiguousarray(read_numbers(file, "features").T)
+    shape = (n, variable.shape[0])
 
-    return LazyMatrix((n, variable.shape[0]), variable.dtype, read, str(file.path))
+    def read() -> np.ndarray:
+        values = np.empty(shape, dtype=np.float32)
+        read_into(values.T, file, "features")
+        return values
+
+    return LazyMatrix(shape, np.float32, read, str(file.path))
 
 
 def _check_classes(

@@ -52,7 +52,8 @@ TRAINED_SHOTS = (
     "MAML, first order", "Meta-Learn LSTM", "SNAIL",
 )  # fmt: skip
 PUBLISHED_SIZES = ("LSL, published size", "PPA, published size")  # long: they are timed only
-# Few-shot systems that are trained on pictures, the baseline first.
+# Few-shot systems that are trained on pictures, the baseline first, and the data set of pictures.
+PICTURES = "emoji-pictures"
 END_TO_END = (
     "nearest mean, end to end", "Prototypical Net, end to end", "Matching Net, end to end",
     "Relation Net, end to end", "MAML, end to end",
@@ -101,7 +102,8 @@ class Experiment:
 
     `paper` is the label of the table or figure in the paper, "" if it has none; `source` is the
     table whose printed figures are shown next to measured ones. The other models are compared with
-    `subject`, and nothing is reported without its runs; "" denotes the paper's own model.
+    `subject`, and nothing is reported without its runs; "" denotes the paper's own model. `data` is
+    the only data set of an experiment, and of no other; "" if it runs on all others.
     """
 
     name: str
@@ -112,6 +114,12 @@ class Experiment:
     models: tuple[str, ...]
     metrics: tuple[str, ...]
     subject: str = ""
+    data: str = ""
+
+    def suits(self, data: str) -> bool:
+        """Whether the experiment runs on a data set."""
+        others = {each.data for each in EXPERIMENTS.values()}
+        return data.lower() == self.data if self.data else data.lower() not in others
 
     @property
     def protocols(self) -> tuple[str, ...]:
@@ -163,7 +171,7 @@ _LIST = (
     ),
     Experiment(
         "end-to-end", "Networks trained end to end on pictures", "", "", "trials", END_TO_END,
-        ("accuracies",),
+        ("accuracies",), data=PICTURES,
     ),
     Experiment("sensitivity", "Sensitivity to parameters", "", "", "sensitivity", ("BPL",), ()),
     Experiment(
@@ -315,7 +323,21 @@ def _list_needed(key: Key, scale: Scale) -> tuple[Key, ...]:
     return (selection_of(key, scale.most_shots),)
 
 
+def require_suitable(experiments: list[Experiment], data_names: list[str]) -> None:
+    """Raise an error if no experiment runs on any of the data sets."""
+    if not any(each.suits(name) for each in experiments for name in data_names):
+        first = experiments[0]
+        needed = f"{first.data} only" if first.data else f"other data than {PICTURES}"
+        raise ValueError(
+            f"The data must suit the experiment, and {first.name} runs on {needed}; got "
+            f"{', '.join(data_names)}. Choose others with --data; `python "
+            "tools/build_emoji_pictures.py` draws pictures."
+        )
+
+
 def _keys(experiment: Experiment, data: str, scale: Scale) -> Iterator[Key]:
+    if not experiment.suits(data):
+        return
     for model in experiment.models:
         for protocol in experiment.protocols:
             if model in TRANSDUCTIVE and not is_zero_shot(protocol):

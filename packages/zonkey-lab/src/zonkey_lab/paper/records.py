@@ -65,7 +65,11 @@ class Records:
         """Return the record of a run, if there is one."""
         try:
             record = json.loads((self.folder / key.path).read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):  # a record truncated by a crash counts as none
+        except (
+            FileNotFoundError,
+            NotADirectoryError,
+            ValueError,
+        ):  # a record truncated by a crash counts as none
             return None
         return record if isinstance(record, dict) else None
 
@@ -327,6 +331,12 @@ _TOGETHER: dict[str, tuple[tuple[str, ...], ...]] = {
     "convergence": (("steps", "zsl"),),
     "all-classes": (("hit@1", "hit@5"), ("shots", "steps")),
 }
+
+
+def is_unfinished(record: Record) -> bool:
+    """Whether a record holds the points that a selection has scored so far."""
+    selects = record["protocol"].startswith("selection") or record["protocol"] == "sensitivity"
+    return selects and not record["settings"].keys() & {*_POINTS_ASKED}
 
 
 def problem_of(record: Any) -> str:

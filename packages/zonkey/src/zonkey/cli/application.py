@@ -19,7 +19,7 @@ from .label_commands import learn, suggest
 from .model_commands import evaluate, explain, export, info, predict
 from .picture_commands import classify, embed, encoders
 
-_LAB_COMMANDS = ("methods", "bench", "report", "data list", "data info", "data fetch")
+_LAB_COMMANDS = ("methods", "bench", "report", "compare", "data list", "data info", "data fetch")
 
 
 class _Commands(TyperGroup):

@@ -149,7 +149,7 @@ def dataset_of(
     if problems:
         raise DataError(problems[0])
     if samples.marks is None:
-        split = _hold_out(y, unseen, test_size, random_state)
+        split = hold_out(y, unseen, test_size, random_state)
     elif unseen is not None:
         raise DataError(
             f"`unseen` must be None if the features have a column `split`; {files[0]} has one and "
@@ -267,7 +267,7 @@ def plain_label(label: str) -> str:
     return " ".join(label.casefold().split())
 
 
-def _hold_out(y: np.ndarray, unseen: Any, test_size: float, random_state: Any) -> Split:
+def hold_out(y: np.ndarray, unseen: Any, test_size: float, random_state: Any) -> Split:
     """Hold out all samples of the unseen classes and some of the others."""
     if unseen is None:
         return Split(train=np.arange(len(y)), test_unseen=[], name="all samples for training")

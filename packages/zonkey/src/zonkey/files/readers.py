@@ -147,10 +147,10 @@ def is_utf16(content: bytes) -> bool:
 
 def require_room(source: str, n_bytes: int, n_stored: int) -> None:
     """Refuse values that do not fit into memory, or that look like a decompression bomb."""
-    if n_bytes > _memory():
+    if n_bytes > total_memory():
         raise DataError(
             f"{source} must fit into memory; it needs {n_bytes / 1e9:.1f} GB of "
-            f"{_memory() / 1e9:.1f} GB. Save fewer samples, or float32."
+            f"{total_memory() / 1e9:.1f} GB. Save fewer samples, or float32."
         )
     if n_bytes > _LARGE and n_bytes > _EXPANSION * n_stored:
         raise DataError(
@@ -160,7 +160,7 @@ def require_room(source: str, n_bytes: int, n_stored: int) -> None:
         )
 
 
-def _memory() -> float:
+def total_memory() -> float:
     """Return the bytes of memory that a process may have."""
     try:
         found = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

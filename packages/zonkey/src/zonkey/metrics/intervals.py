@@ -173,6 +173,25 @@ def _mark_correct(true: np.ndarray, predicted: ArrayLike, name: str) -> np.ndarr
     return (true == labels).astype(float)
 
 
+def sample_bootstrap(class_of: np.ndarray, n_resamples: int, seed: int) -> Iterator[np.ndarray]:
+    """Yield weights of samples, one row per resample, in blocks of rows; classes stay.
+
+    Samples are resampled as in `paired_bootstrap_interval`: deviations of the counts from 1 are
+    scaled by sqrt(n / (n - 1)), so weights may be negative. `class_of` is the class of each sample.
+    """
+    strata = _strata(class_of, np.bincount(class_of))
+    members = [np.flatnonzero(strata == stratum) for stratum in np.unique(strata)]
+    streams = np.random.default_rng(seed).spawn(len(members))  # so that blocks change nothing
+    rows = rows_per_block(2 * 8 * len(class_of))
+    for start in range(0, n_resamples, rows):
+        weights = np.ones((min(rows, n_resamples - start), len(class_of)))
+        for one, rng in zip(members, streams, strict=True):
+            n = len(one)
+            counts = rng.multinomial(n, np.full(n, 1 / n), len(weights))
+            weights[:, one] += np.sqrt(n / max(1, n - 1)) * (counts - 1)
+        yield weights
+
+
 def class_bootstrap(
     class_of: np.ndarray, group_of_class: np.ndarray, n_resamples: int, seed: int
 ) -> Iterator[np.ndarray]:

@@ -35,7 +35,7 @@ class EndToEnd(MetaPeer):
 
     Publications train longer: up to 60,000 steps of MAML and 500,000 episodes of relation networks.
     Here, training ends after 15 epochs of 100 episodes without a gain, or at `max_iter`, 120 epochs
-    (80 of MAML). A number of epochs near `max_iter` says that more would have helped.
+    (60 of MAML). A number of epochs near `max_iter` says that more would have helped.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class MAMLEndToEnd(EndToEnd):
 
     _kind = AdaptedLearner
     _has_outputs = True
-    _own = Training(max_iter=80, n_iter_no_change=15, batch_size=4, learning_rate=1e-3)
+    _own = Training(max_iter=60, n_iter_no_change=15, batch_size=4, learning_rate=1e-3)
 
 
 class ClassifierEndToEnd(EndToEnd):

@@ -251,6 +251,11 @@ def sample_grid(grid: Grid, n_points: int) -> Grid:
     return [{name: [value] for name, value in points[i].items()} for i in sorted(drawn.tolist())]
 
 
+def sensitivity_grid(*, quick: bool) -> Grid:
+    """Return the points whose scores show the sensitivity; every other value for a quick look."""
+    return {name: values[:: 2 if quick else 1] for name, values in SENSITIVITY.items()}
+
+
 def move_to_device(X: Any) -> Any:
     """Return an array on the device of the run, which is the host by default."""
     name = DEVICE.get()
@@ -270,7 +275,7 @@ _RIDGES: dict[str, list[Any]] = {
 _PULL: dict[str, list[Any]] = {"rho": _UNIT, "alpha": _WEIGHTS}
 _PUSH: dict[str, list[Any]] = {"mu": _UNIT}
 _BPL: dict[str, list[Any]] = {**_PULL, **_PUSH}
-SENSITIVITY: Grid = {**_BPL, "alpha": [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.9]}
+SENSITIVITY: dict[str, list[Any]] = {**_BPL, "alpha": [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.9]}
 _ENTROPY: Grid = {**_PULL, "step_size": [1.0, 100.0, 10000.0], "max_iter": [10, 30, 100]}
 # Support and synthesized samples are few beside those of base classes: weights near 1 matter. All
 # combinations of a few values: points drawn from a finer grid may miss large alpha with small mu.
@@ -378,7 +383,7 @@ def _shots(grid: Grid = _SHOTS, **fixed: Any) -> FewShotModel:
     return FewShotModel({"synthesis": "support", **fixed}, grid)
 
 
-def _sampled(**fixed: Any) -> FewShotModel:
+def _draw_base(**fixed: Any) -> FewShotModel:
     """Return the paper's few-shot model with base samples that each episode draws anew."""
     return FewShotModel({"synthesis": "support", **fixed}, _SUBSETS, walks=False)
 
@@ -445,8 +450,8 @@ FEW_SHOT: dict[str, FewShotModel | AnyShotModel] = {
     "BPL (SFSP1), as printed": _shots(guard=False),
     "BPL (SFSP1), unscaled": _shots(scaling=None),
     "BPL (SFSP1), unscaled, as printed": _shots(scaling=None, guard=False),
-    "BPL (SFSP1), sampled base": _sampled(),
-    "BPL (SFSP1), sampled base, unscaled": _sampled(scaling=None),
+    "BPL (SFSP1), sampled base": _draw_base(),
+    "BPL (SFSP1), sampled base, unscaled": _draw_base(scaling=None),
     "BPL (SFSP2)": _shots(synthesis="base"),
     "BPL (SFSP2), unscaled": _shots(synthesis="base", scaling=None),
     "BPL (novel)": _shots(base=None),

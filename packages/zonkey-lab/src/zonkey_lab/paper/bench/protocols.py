@@ -222,7 +222,7 @@ def measure_trials(
     `seed` is that of the training on base classes. The trials are the same for all seeds, so
     differences from models that are not trained stay paired.
     """
-    shots, build = _prepare_novel(data, model, seed)
+    shots, build = prepare_novel(data, model, seed)
     sizes, steps = shots.sizes(n_shot), Steps()
     found = shots.score_trials({model: build(parameters)}, sizes, n_trials, watch=steps.add)
     return {
@@ -275,7 +275,7 @@ def measure_unlabeled_trials(
 
     Trials are balanced, and unbalanced if there are samples for it.
     """
-    shots, build = _prepare_novel(data, model)
+    shots, build = prepare_novel(data, model)
     estimator = build(parameters)
     fixed = shots.queries_are_fixed
     results: dict[str, Any] = {**shots.sizes(n_shot), "n_trials": n_trials, "queries_fixed": fixed}
@@ -306,7 +306,7 @@ def measure_all_classes(
     those chosen for zero-shot learning, or for one shot. `seed` is that of the training on base
     classes; the repetitions are the same for all seeds.
     """
-    shots, build = _prepare_novel(data, model, seed)
+    shots, build = prepare_novel(data, model, seed)
     numbers = range(1, min(most_shots, shots.most_shots) + 1)
     chosen = {K: parameters_by_shots[str(K)] for K in numbers}
     if FEW_SHOT[model].from_zero:
@@ -451,7 +451,7 @@ def _fit_zero_shot(
     return classifier, parts
 
 
-def _prepare_novel(
+def prepare_novel(
     data: Dataset, model: str, seed: int = 0
 ) -> tuple[NovelData, Callable[[dict[str, Any]], Any]]:
     """Return novel samples, and a function from parameters to the estimator.

@@ -32,7 +32,15 @@ from ..experiments import (
 )
 from ..records import Key, Record, Records
 from . import protocols
-from .models import DEVICE, FEW_SHOT, SENSITIVITY, ZERO_SHOT, Grid, as_dicts, model_of, sample_grid
+from .models import (
+    DEVICE,
+    FEW_SHOT,
+    ZERO_SHOT,
+    as_dicts,
+    model_of,
+    sample_grid,
+    sensitivity_grid,
+)
 from .schedule import Queue, Rank, Waiting
 from .selection import most_shots, select_few_shot, select_zero_shot
 from .sources import NoValidationClasses, find_source
@@ -100,19 +108,42 @@ def run_experiments(
     that fails yields its error, and the others continue. Models that can use a device, and few-shot
     trials, run on `device`. None: trials run on the host, and models on the device they choose.
     """
-    experiments = list(experiments)
-    names = [find_source(name, folder).name for name in data_names]  # fails early, as the device
     device = None if device is None else torch_device(device)
+    about = {"command": command, "quick": scale.quick}
+    blank = Job(Key("", "", ""), {}, folder, device, records, about)
+    bench = _plan(experiments, data_names, scale, blank)  # fails early, as the device
     records.require_writable()
+    yield from bench.run(n_jobs)
+
+
+def pending_runs(
+    experiments: Iterable[Experiment],
+    data_names: Iterable[str],
+    records: Records,
+    scale: Scale,
+    *,
+    folder: str | None = None,
+) -> tuple[list[tuple[Key, Dataset]], int]:
+    """Return the runs to do with their data, and the number of recorded ones.
+
+    Features are read only where there is a record to compare with.
+    """
+    blank = Job(Key("", "", ""), {}, folder, None, records, {"quick": scale.quick})
+    return _plan(experiments, data_names, scale, blank).list_pending()
+
+
+def _plan(
+    experiments: Iterable[Experiment], data_names: Iterable[str], scale: Scale, blank: Job
+) -> _Bench:
+    experiments, folder = list(experiments), blank.folder
+    names = [find_source(name, folder).name for name in data_names]
     scales = {name: _limit_shots(scale, experiments, name, folder) for name in names}
     needed = {
         key: others
         for name in names
         for key, others in runs_of(experiments, name, scales[name]).items()
     }
-    about = {"command": command, "quick": scale.quick}
-    blank = Job(Key("", "", ""), {}, folder, device, records, about)
-    yield from _Bench(needed, scales, blank).run(n_jobs)
+    return _Bench(needed, scales, blank)
 
 
 def _limit_shots(
@@ -132,7 +163,7 @@ class _Bench:
     def __init__(
         self, needed: dict[Key, tuple[Key, ...]], scales: dict[str, Scale], blank: Job
     ) -> None:
-        self._scales, self._blank = scales, blank
+        self._needed, self._scales, self._blank = needed, scales, blank
         self._waiting = Waiting(needed)
         self._awaited = {other for others in needed.values() for other in others}
         self._total, self._done, self._start = len(needed), 0, time.perf_counter()
@@ -156,6 +187,15 @@ class _Bench:
             yield from self._record(*outcome)
         while len(alone):
             yield from self._record(*_execute(_next_job(alone)))
+
+    def list_pending(self) -> tuple[list[tuple[Key, Dataset]], int]:
+        """Return the runs that no record has with their data, and the number of the others."""
+        records, found = self._blank.records, []
+        for key in self._needed:
+            settings = self._settings(key) if records.read(key) else None
+            if settings is None or records.find(key, settings) is None:
+                found.append((key, _load(key, self._blank.folder)))
+        return found, len(self._needed) - len(found)
 
     def _record(self, job: Job, content: dict[str, Any]) -> Iterator[Progress]:
         """Write the record of a run, and release those that waited for it."""
@@ -262,8 +302,7 @@ def _next_job(queue: Queue[Job]) -> Job:
 
 def _settings_of_selection(key: Key, scale: Scale, folder: str | None) -> dict[str, Any]:
     if key.protocol == "sensitivity":
-        grid: Grid = _thin_grid(SENSITIVITY) if scale.quick else SENSITIVITY
-        return {"grid": grid, "n_folds": scale.n_folds}
+        return {"grid": sensitivity_grid(quick=scale.quick), "n_folds": scale.n_folds}
     model = model_of(key)
     grid = sample_grid(model.grid, scale.n_points)
     settings: dict[str, Any] = {"grid": grid}
@@ -277,26 +316,31 @@ def _settings_of_selection(key: Key, scale: Scale, folder: str | None) -> dict[s
     return {**settings, "n_trials": trials, "validation": known}
 
 
-def _thin_grid(grid: Grid) -> Grid:
-    return [{name: values[::2] for name, values in part.items()} for part in as_dicts(grid)]
-
-
 def _execute(job: Job) -> tuple[Job, dict[str, Any]]:
     """Do one run; return it with results, time and memory, or with an error."""
-    reset_peak_memory()
-    on_device = DEVICE.set(job.device)
-    try:
+
+    def work() -> dict[str, Any]:
         data = _load(job.key, job.folder)
         start = time.perf_counter()
         results = _select(job, data, start) if is_selection(job.key) else _measure(job, data)
-        return job, _content(job, data, results, start)
+        return _content(job, data, results, start)
+
+    return job, catch_errors(work, job.device)
+
+
+def catch_errors(work: Callable[[], dict[str, Any]], device: str | None) -> dict[str, Any]:
+    """Return the content of the record of a run on a device, or its error."""
+    reset_peak_memory()
+    on_device = DEVICE.set(device)
+    try:
+        return work()
     # Errors of the data, of a model that does not suit them, or of a missing package.
     except (ValueError, ImportError) as error:
-        return job, {"error": str(error)}
+        return {"error": str(error)}
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "out of memory" not in str(error):  # torch's
             raise
-        return job, {"error": f"out of memory: {error}"}
+        return {"error": f"out of memory: {error}"}
     finally:
         DEVICE.reset(on_device)
 
@@ -315,13 +359,20 @@ def _content(job: Job, data: Dataset, results: dict[str, Any], start: float) -> 
 
 def _environment(job: Job) -> dict[str, Any]:
     """Return versions and machine, with torch and the GPU if the run used them."""
-    found, model = environment(), model_of(job.key)
+    model = model_of(job.key)
     takes_arrays = not is_zero_shot(job.key.protocol) and model.preset != "raw"
-    if not model.uses_torch and not (job.device and takes_arrays):
+    uses_torch = model.uses_torch or bool(job.device and takes_arrays)
+    return describe_machine(job.device, uses_torch=uses_torch)
+
+
+def describe_machine(device: str | None, *, uses_torch: bool) -> dict[str, Any]:
+    """Return versions and machine, with torch and the GPU if torch is used."""
+    found = environment()
+    if not uses_torch:
         return found
     torch = require_package("torch", "The version of a run")
     found["versions"]["torch"] = version("torch")
-    if "cuda" in (job.device or "cuda") and torch.cuda.is_available():
+    if "cuda" in (device or "cuda") and torch.cuda.is_available():
         found["machine"]["gpu"] = torch.cuda.get_device_name()
     return found
 

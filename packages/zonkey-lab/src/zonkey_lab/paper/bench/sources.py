@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from zonkey.errors import DataError
-from zonkey.files.dataset import Dataset, Split
+from zonkey.files.dataset import Dataset, Split, did_you_mean
 from zonkey.files.emoji import load_emoji
 
-from ...datasets.emoji_pictures import PLACE, load_emoji_pictures
+from ...datasets.emoji_pictures import load_emoji_pictures
 from ...datasets.fetch import data_folder
 from ...datasets.imnet import load_imnet
 from ...datasets.mini_imagenet import load_mini_imagenet
+from ...datasets.registry import PLACED, REGISTRY
 from ...datasets.xlsa17 import load_xlsa17
+from ..experiments import PICTURES
 
-_XLSA17 = {"awa1": "AWA1", "awa2": "AWA2", "cub": "CUB", "sun": "SUN", "apy": "APY"}
+_RES101 = "res101"  # ResNet101, the features of the paper
 _SPLITS = ("zero-shot", "few-shot")
 _EMOJI: dict[str, dict[str, Any]] = {"emoji": {}, "emoji-cnn": {"features": "simple-cnn"}}
-_MINI = ("wrn28_10.npz", "wrn28_10_train64.npz")
+_MINI = ("mini-imagenet", "mini-imagenet-cnn")
 
 
 class NoValidationClasses(DataError):
@@ -59,22 +61,25 @@ def find_sources(folder: Path | str | None = None) -> dict[str, DataSource]:
         root = data_folder(folder)
     except ImportError:  # nothing can have been fetched without pooch
         return sources
-    for name, place in _XLSA17.items():
-        features = _features_of(root / "xlsa17" / "data" / place)
+    for name, remote in REGISTRY.items():
+        features = next(filter(None, map(_features_of, _places(root, remote.members))), None)
         if features is not None:
-            load = partial(load_xlsa17, features.parent, features=features.stem)
+            load = partial(_load_once, load_xlsa17, features.parent, features=features.stem)
             sources[name] = _source(name, load)
-    if (root / PLACE).exists():
-        pictures = (partial(load_emoji_pictures, root / PLACE, split=split) for split in _SPLITS)
-        sources["emoji-pictures"] = _source("emoji-pictures", *pictures)
-    if (root / "imnet").is_dir():
-        sources["imnet"] = _source("imnet", partial(load_imnet, root / "imnet"))
-    test, validation = (root / "mini_imagenet" / file for file in _MINI)
-    if test.exists() and validation.exists():
-        # The backbone was trained on its own validation classes: accuracy there is near 100 %.
-        load_validation = partial(load_mini_imagenet, validation, novel="val")
-        load = partial(load_mini_imagenet, test)
-        sources["mini-imagenet"] = DataSource("mini-imagenet", load, load, load_validation)
+    pictures = root / PLACED[PICTURES].members / PLACED[PICTURES].required[0]
+    if pictures.exists():
+        loaders = (partial(load_emoji_pictures, pictures, split=split) for split in _SPLITS)
+        sources[PICTURES] = _source(PICTURES, *loaders)
+    imnet = root / PLACED["imnet"].members
+    if any(imnet.glob("*.mat")):
+        sources["imnet"] = _source("imnet", partial(_load_once, load_imnet, imnet))
+    for name in _MINI:
+        test, validation = (root / PLACED[name].members / file for file in PLACED[name].required)
+        if test.exists() and validation.exists():
+            # The backbone was trained on its own validation classes: accuracy there is near 100 %.
+            load_validation = partial(load_mini_imagenet, validation, novel="val")
+            load = partial(_load_once, load_mini_imagenet, test)
+            sources[name] = DataSource(name, load, load, load_validation)
     return sources
 
 
@@ -86,22 +91,55 @@ def _source(
     return DataSource(name, load, shots, lambda: validation_view(shots()))
 
 
+@lru_cache(maxsize=1)
+def _load_once(load: Callable[..., Dataset], *place: Any, **options: Any) -> Dataset:
+    """Return a data set; features are in memory once, for zero-shot and few-shot learning."""
+    return load(*place, **options)
+
+
+def split_names(words: Iterable[str]) -> list[str]:
+    """Return the names in words such as "AWA2,cub", in lower case, each once."""
+    names = (name.strip().lower() for word in words for name in word.split(","))
+    return list(dict.fromkeys(filter(None, names)))
+
+
 def find_source(name: str, folder: Path | str | None = None) -> DataSource:
-    """Return a data set by name."""
+    """Return a data set by name; case is ignored."""
     sources = find_sources(folder)
-    if name.lower() not in sources:
+    wanted = name.strip().lower()
+    if wanted in sources:
+        return sources[wanted]
+    known = {**REGISTRY, **PLACED}
+    if wanted not in known:
+        remedy = did_you_mean(wanted, [*sources, *known], "Choose one of them.")
         raise DataError(
-            f"The data set must be one of {', '.join(sources)}; got {name!r}. Fetch it with "
-            f"`zonkey data fetch {name}`, or set ZONKEY_DATA to the folder that holds it."
+            f"The data set must be one of {', '.join({**sources, **known})}; got {name!r}. {remedy}"
         )
-    return sources[name.lower()]
+    root = data_folder(folder)
+    looked = root / known[wanted].members
+    found = sorted(path.name for path in looked.glob("*")) if looked.is_dir() else []
+    state = f"it holds {', '.join(found)}" if found else "there is no file"
+    remedy = (
+        f"Run `zonkey data fetch {wanted}`, or pass the folder that holds xlsa17 by --folder or "
+        "ZONKEY_DATA."
+        if wanted in REGISTRY
+        else f"Put them there. {PLACED[wanted].source}"
+    )
+    files = " and ".join(known[wanted].required)
+    raise DataError(f"The data set {wanted!r} needs {files} in {looked}; {state}. {remedy}")
+
+
+def _places(root: Path, members: str) -> list[Path]:
+    """Return where a folder such as xlsa17/data/CUB may be: users pass any folder above it."""
+    parts = Path(members).parts
+    return [root.joinpath(*parts[i:]) for i in range(len(parts))]
 
 
 def _features_of(folder: Path) -> Path | None:
     """Return the file of features: ResNet101 if there is one, else the only file."""
     files = {path.stem: path for path in folder.glob("*.mat") if not path.stem.endswith("_splits")}
     only = next(iter(files.values())) if len(files) == 1 else None
-    return files.get("res101", only)
+    return files.get(_RES101, only)
 
 
 def validation_view(data: Dataset) -> Dataset:

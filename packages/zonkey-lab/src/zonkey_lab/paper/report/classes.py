@@ -51,7 +51,8 @@ def _extreme_classes(names: list[str], matrix: np.ndarray, who: str) -> TableBlo
     pairs = zip_longest(best, worst)  # there may be fewer worst classes
     rows = [[*cells[i], *(["", "", ""] if j is None else cells[j])] for i, j in pairs]
     headings = ["best class", "%", "samples", "worst class", "%", "samples"]
-    return TableBlock(headings, rows, f"Accuracy by class ({who})", {1, 2, 4, 5})
+    caption = f"Accuracy by class ({who})"
+    return TableBlock(headings, rows, caption, {1, 2, 4, 5}, is_page_only=True)
 
 
 def _all_classes(names: list[str], matrix: np.ndarray, who: str) -> TableBlock:
@@ -74,4 +75,5 @@ def _frequent_confusions(names: list[str], matrix: np.ndarray, who: str) -> Tabl
         if wrong[i, j]:
             rows.append([names[i], names[j], f"{wrong[i, j]} of {matrix[i].sum()}"])
     caption = f"The most frequent confusions ({who})"
-    return TableBlock(["class", "taken for", "samples"], rows, caption, range(2, 3))
+    headings = ["class", "taken for", "samples"]
+    return TableBlock(headings, rows, caption, range(2, 3), is_page_only=True)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from ..experiments import EXPERIMENTS, Experiment, selection_of, zero_selection_of
-from ..records import Key, Record, RecordError, Records, problem_of
+from ..records import Key, Record, RecordError, Records, is_unfinished, problem_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +49,17 @@ class Study:
 class Collection:
     """Records by protocol, data set and model.
 
-    Runs of a model whose settings differ from those of its lowest seed are left out.
+    Runs of a model whose settings differ from those of its lowest seed are left out, and so are
+    selections that go on.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._runs: dict[tuple[str, str, str], list[Record]] = {}
-        self.n_left_out = 0
+        self.n_left_out = self.n_unfinished = 0
         for record in sorted(records, key=lambda record: record["seed"]):
+            if is_unfinished(record):
+                self.n_unfinished += 1
+                continue
             key = (record["protocol"], record["data_name"], record["model"])
             runs = self._runs.setdefault(key, [])
             if runs and runs[0]["settings"] != record["settings"]:
@@ -71,6 +75,18 @@ class Collection:
     def first(self, protocol: str, data: str, model: str) -> Record | None:
         """Return the run of the lowest seed."""
         return next(iter(self.runs(protocol, data, model)), None)
+
+    def firsts(self, protocol: str, data: str) -> dict[str, Record]:
+        """Return the run of the lowest seed of every model."""
+        return {
+            model: runs[0]
+            for (name, of, model), runs in self._runs.items()
+            if (name, of) == (protocol, data)
+        }
+
+    def of_data(self, data: str) -> list[Record]:
+        """Return all runs of a data set."""
+        return [run for (_, of, _), runs in self._runs.items() if of == data for run in runs]
 
     def is_quick(self, protocol: str, data: str) -> bool:
         """Whether a protocol, named by its start, has quick runs of a data set."""
@@ -108,6 +124,16 @@ class Collection:
     def selection_of(self, run: Record) -> Record | None:
         """Return the record in which the parameters of a run were chosen, if there is one."""
         return self._choice(selection_of(_key(run)), parameters_of(run))
+
+    def selection_at(self, run: Record, n_shot: str) -> Record | None:
+        """Return the record in which the parameters for a number of shots were chosen."""
+        chosen = run["settings"]["parameters_by_shots"][n_shot]
+        keys = (
+            Key(f"selection-{task}", run["data_name"], run["model"])
+            for task in (f"all-{n_shot}", "1")  # models that choose themselves do so once
+        )
+        found = (self._choice(key, chosen) for key in keys)
+        return next((each for each in found if each is not None), None)
 
     def zero_selection_of(self, run: Record) -> Record | None:
         """Return the record in which the parameters at K = 0 were chosen, if there is one."""

@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from zonkey.metrics import mean_confidence_interval, paired_bootstrap_interval
+from zonkey.metrics import paired_bootstrap_interval
 
 from ..experiments import RANDOM
 from ..records import Record
-from .blocks import Block, Cell, TableBlock, Text, round_text
-from .collection import Collection, Study
+from .blocks import Cell, TableBlock, round_text
+from .collection import Study
 from .fits import predictions
-from .measures import NOTHING, points, repetitions, shots_label, trial_accuracies
-
-NO_DIFFERENCE = "no visible difference"
-HELPS, NO_HELP, UNCLEAR = "helps", "does not help", "undecided"
-_NORMAL_QUANTILE = 1.96  # of 95 %
-_WORTHWHILE = 0.005  # half a point: a smaller gain does not justify synthesis
-_RULE = Text(
-    "Helps: the interval of the paired difference lies above 0. Does not help: it excludes a gain "
-    "of half a point. Otherwise the records do not decide.",
-    is_dim=True,
+from .measures import (
+    ABSENT,
+    NOTHING,
+    estimate_mean,
+    hits_of,
+    points,
+    repetitions,
+    shots_label,
+    trial_accuracies,
 )
+
+_NORMAL_QUANTILE = 1.96  # of 95 %
 _OURS = {"zero-shot": "BPL", "trials": "BPL (SFSP1)", "all-classes": "BPL (SFSP1)"}
-_STEPS_OF_ABLATION = (("BPL1", "BPL0"), ("BPL0", "RPL"), ("BPL0", "FPL"))
 _PARTS_OF_FUSION = (("recommended", "shots alone"), ("recommended", "prototype alone"))
 _HOW = {
     "zero-shot": (
         "Differences of accuracy in points, averaged over all seeds, with the 95 % interval of a "
         "paired bootstrap that resamples test samples and seeds, with unseen classes fixed"
     ),
-    "trials": "Differences in points, with the 95 % interval over trials that the models share",
-    "all-classes": (
-        "Differences in points, averaged over K, with the 95 % interval over draws of shots that "
-        "the models share"
-    ),
-    "any-shot": "Gain by one more shot in points, with the 95 % interval over draws of shots",
+    "trials": "Differences in points, with the 95 % interval",
+    "all-classes": "Differences in points, averaged over K, with the 95 % interval",
 }
 
 
@@ -66,17 +61,15 @@ class Comparison:
             return 1
         return -1 if self.high + margin < -NOTHING else 0
 
-    @property
-    def verdict(self) -> str:
-        """Which model is better, if the interval decides."""
-        sign = self.sign()
-        return f"{self.first if sign > 0 else self.second} is better" if sign else NO_DIFFERENCE
+    def interval(self, digits: int) -> str:
+        """Return the difference and its interval."""
+        values = (self.difference, self.low, self.high)
+        middle, low, high = (points(value, digits) for value in values)
+        return f"{middle} [{low}, {high}]"
 
     def text(self, digits: int) -> str:
         """Return the difference, its interval and its basis."""
-        values = (self.difference, self.low, self.high)
-        middle, low, high = (points(value, digits) for value in values)
-        return f"{middle} [{low}, {high}]{f' {self.basis}' if self.basis else ''}"
+        return f"{self.interval(digits)}{f' {self.basis}' if self.basis else ''}"
 
 
 def compare_predictions(first: Sequence[Record], second: Sequence[Record]) -> Comparison | None:
@@ -143,100 +136,97 @@ def _harmonic_mean(runs: Sequence[Record]) -> tuple[float, float] | None:
     return float(means.mean()), variance
 
 
-def compare_trials(first: Record | None, second: Record | None) -> Comparison | None:
+def compare_trials(first: Sequence[Record], second: Sequence[Record]) -> Comparison | None:
     """Return the interval over trials that two models share."""
-    if first is None or second is None or not _share_draws(first, second):
+    if not _share_draws(first, second):
         return None
+    return _compare_trials(first, second, "model")
+
+
+def compare_features(first: Sequence[Record], second: Sequence[Record]) -> Comparison | None:
+    """Return the difference of one model with two kinds of features, in the same trials."""
+    if not _share_sizes(first, second):
+        return None
+    if first[0]["data"]["split"] != second[0]["data"]["split"]:
+        return None
+    return _compare_trials(first, second, "data_name")
+
+
+def _compare_trials(
+    first: Sequence[Record], second: Sequence[Record], name: str
+) -> Comparison | None:
     a, b = trial_accuracies(first), trial_accuracies(second)
-    if len(a) != len(b):
+    if a.shape[1] != b.shape[1]:
         return None
-    return _compare_pairs(first["model"], second["model"], a - b, f"over {len(a)} trials")
+    return _compare_pairs(first[0][name], second[0][name], a, b)
 
 
 def compare_shots(
-    first: Record | None, second: Record | None, metric: str, only: int | None = None
+    first: Sequence[Record], second: Sequence[Record], metric: str, only: int | None = None
 ) -> Comparison | None:
-    """Return the interval over repetitions of hit@k, averaged over K >= 1, or with `only` K."""
-    if first is None or second is None or not _share_draws(first, second):
+    """Return the interval over draws of hit@k, averaged over K >= 1, or with `only` K."""
+    if not _share_draws(first, second):
         return None
-    a, b = (_select_shots(run, metric, only) for run in (first, second))
-    if a.shape != b.shape or not a.size:
+    a, b = (_select_shots(runs, metric, only) for runs in (first, second))
+    if a.shape[1:] != b.shape[1:] or not a.size:
         return None
-    return _compare_pairs(
-        first["model"], second["model"], (a - b).mean(axis=1), _describe_draws(first)
-    )
+    names = (first[0]["model"], second[0]["model"])
+    return _compare_pairs(*names, a.mean(axis=2), b.mean(axis=2))
 
 
-def compare_gains(first: Record | None, second: Record | None, metric: str) -> Comparison | None:
+def compare_gains(
+    first: Sequence[Record], second: Sequence[Record], metric: str
+) -> Comparison | None:
     """Return by how much the lead of a model is larger with the fewest shots than with the most."""
-    if first is None or second is None or not _share_draws(first, second):
+    if not _share_draws(first, second):
         return None
-    a, b = (_select_shots(run, metric) for run in (first, second))
-    if a.shape != b.shape or a.shape[1] < 2:
+    a, b = (_select_shots(runs, metric) for runs in (first, second))
+    if a.shape[1:] != b.shape[1:] or a.shape[2] < 2:
         return None
-    leads = a - b
-    names = (f"lead over {second['model']} with few shots", "with many")
-    return _compare_pairs(*names, leads[:, 0] - leads[:, -1], _describe_draws(first))
+    names = (f"lead over {second[0]['model']} with few shots", "with many")
+    a_gain, b_gain = (hits[:, :, 0] - hits[:, :, -1] for hits in (a, b))
+    return _compare_pairs(*names, a_gain, b_gain)
 
 
-def compare_features(first: Record | None, second: Record | None) -> Comparison | None:
-    """Return the difference of one model with two kinds of features, in the same trials."""
-    if first is None or second is None or not _share_sizes(first, second):
-        return None
-    a, b = trial_accuracies(first), trial_accuracies(second)
-    if len(a) != len(b) or first["data"]["split"] != second["data"]["split"]:
-        return None
-    return _compare_pairs(first["data_name"], second["data_name"], a - b, f"over {len(a)} trials")
-
-
-def compare_numbers_of_shots(run: Record, metric: str, more: int, fewer: int) -> Comparison | None:
-    """Return the gain of one model with more shots, with the interval over repetitions."""
-    a, b = repetitions(run, metric, more), repetitions(run, metric, fewer)
+def compare_numbers_of_shots(
+    runs: Sequence[Record], metric: str, more: int, fewer: int
+) -> Comparison | None:
+    """Return the gain of one model with more shots, with the interval over draws."""
+    a, b = repetitions(runs, metric, more), repetitions(runs, metric, fewer)
     if a is None or b is None:
         return None
-    return _compare_pairs(f"K = {more}", f"K = {fewer}", a - b, _describe_draws(run))
+    gains = a - b
+    names = (f"K = {more}", f"K = {fewer}")
+    return _compare_pairs(*names, gains, np.zeros_like(gains[:1]))
 
 
-def _describe_draws(run: Record) -> str:
-    """Return what an interval over repetitions is based on."""
-    is_fixed = run["results"].get("queries_fixed")
-    kinds = {None: "", True: ", queries fixed", False: ", all other samples are queries"}
-    return f"over {len(run['results']['hit@1'])} draws of shots{kinds[is_fixed]}"
-
-
-def _compare_pairs(
-    first: str, second: str, differences: np.ndarray, basis: str
-) -> Comparison | None:
-    if len(differences) < 2:
+def _compare_pairs(first: str, second: str, a: np.ndarray, b: np.ndarray) -> Comparison | None:
+    if a.shape[1] < 2:
         return None
-    mean, half_width = mean_confidence_interval(differences)
-    return Comparison(first, second, mean, mean - half_width, mean + half_width, basis)
+    mean, half_width = estimate_mean(a, b)
+    return Comparison(first, second, mean, mean - half_width, mean + half_width)
 
 
-def _select_shots(run: Record, metric: str, only: int | None = None) -> np.ndarray:
-    """Return hit@k by repetition and number of shots, without K = 0, or with `only` K."""
-    shots = np.asarray(run["results"]["shots"])
-    wanted = shots > 0 if only is None else shots == only
-    return np.asarray(run["results"][metric], dtype=float)[:, wanted]
+def _select_shots(runs: Sequence[Record], metric: str, only: int | None = None) -> np.ndarray:
+    """Return hit@k by seed, draw and number of shots, without K = 0, or with `only` K."""
+    shots = np.asarray(runs[0]["results"]["shots"])
+    return hits_of(runs, metric)[:, :, shots > 0 if only is None else shots == only]
 
 
-def _share_draws(first: Record, second: Record) -> bool:
+def _share_draws(first: Sequence[Record], second: Sequence[Record]) -> bool:
     """Whether classes, shots and queries are the same."""
-    return first["data"]["sha256"] == second["data"]["sha256"] and _share_sizes(first, second)
+    same = _share_sizes(first, second)
+    return same and first[0]["data"]["sha256"] == second[0]["data"]["sha256"]
 
 
-def _share_sizes(first: Record, second: Record) -> bool:
+def _share_sizes(first: Sequence[Record], second: Sequence[Record]) -> bool:
     """Whether classes, shots and queries of two data sets with the same labels are the same."""
+    if not first or not second:
+        return False
+    a, b = first[0], second[0]
     sizes = ("n_way", "n_shot", "n_query")
-    same = all(first["results"].get(key) == second["results"].get(key) for key in sizes)
-    return same and first["seed"] == second["seed"]
-
-
-def verdict_of(comparison: Comparison) -> str:
-    """Return whether the first model improves on the second, if the interval decides."""
-    if comparison.sign() > 0:
-        return HELPS
-    return NO_HELP if comparison.sign(-_WORTHWHILE) < 0 else UNCLEAR
+    same = all(a["results"].get(key) == b["results"].get(key) for key in sizes)
+    return same and a["seed"] == b["seed"]
 
 
 def on_top_comparisons(study: Study) -> dict[str, Comparison]:
@@ -250,77 +240,68 @@ def on_top_comparisons(study: Study) -> dict[str, Comparison]:
     return {model: comparison for model, comparison in found.items() if comparison is not None}
 
 
-def on_top_blocks(study: Study) -> list[Block]:
-    """Return one sentence about all models, and the rule behind it."""
-    verdicts = [_phrase(*item) for item in on_top_comparisons(study).items()]
-    if not verdicts:
-        return []
-    text = "Synthesis and competition on recommended features, with the ridge chosen without them: "
-    return [Text(f"{text}{'; '.join(verdicts)}."), _RULE]
+def difference_columns(study: Study, metric: str = "") -> dict[str, dict[str, Cell]]:
+    """Return how much the subject differs from every model, by heading and model.
+
+    On the same samples, trials or draws; with all novel classes at once, by one metric.
+    """
+    experiment = study.experiment
+    if experiment.name in ("generalized-zsl", "any-shot") or experiment.protocol not in _OURS:
+        return {}
+    ours = experiment.subject or _OURS[experiment.protocol]
+    if ours not in experiment.models:  # then the baseline, which is the first
+        ours = experiment.models[0]
+    if experiment.name == "on-top":
+        return {f"it minus {ours}": _write_all(on_top_comparisons(study))}
+    found: dict[str, dict[str, Cell]] = {}
+    for protocol, runs in study.by_protocol.items():
+        others = [model for model in experiment.models if model != ours]
+        compared = {other: _compare(protocol, runs, ours, other, metric) for other in others}
+        known = {other: each for other, each in compared.items() if each is not None}
+        if known:
+            label = f", {shots_label(runs[ours][0])}" if "trials" in protocol else ""
+            found[f"{ours} minus it{label}"] = _write_all(known)
+    return found
 
 
-def on_top_summary(collection: Collection, data: str) -> Cell | None:
-    """Return verdicts and differences for the summary."""
-    found = on_top_comparisons(collection.study("on-top", data))
-
-    def write(digits: int) -> str:
-        return "; ".join(
-            f"{_phrase(model, comparison)} ({comparison.text(digits)})"
-            for model, comparison in found.items()
-        )
-
-    return round_text(write) if found else None
-
-
-def _phrase(model: str, comparison: Comparison) -> str:
-    verdict = verdict_of(comparison)
-    return f"{model} {'is undecided' if verdict == UNCLEAR else verdict}"
+def describe_differences(study: Study) -> str:
+    """Return what the intervals of these differences are."""
+    return _HOW[study.experiment.protocol]
 
 
 def comparison_table(study: Study) -> TableBlock | None:
-    """Return differences on the same samples, trials or shots; None if nothing can be paired."""
-    name, protocol = study.experiment.name, study.experiment.protocol
-    rows = [
-        [
-            label,
-            f"{found.first} - {found.second}",
-            round_text(found.text),
-            verdict_of(found) if name == "on-top" else found.verdict,
-        ]
-        for label, found in _comparisons(study)
-        if found is not None
-    ]
-    if not rows:
-        return None
-    headings = ["of", "models", "difference [95 % interval]", "verdict"]
-    return TableBlock(headings, rows, _HOW[name if name in _HOW else protocol])
-
-
-def _comparisons(study: Study) -> Iterator[tuple[str, Comparison | None]]:
+    """Return what fusion gains over its parts; None if the experiment has no such models."""
+    found: dict[str, dict[str, Cell]] = {}
     experiment = study.experiment
-    if experiment.name == "generalized-zsl" or experiment.protocol not in _OURS:
-        return
-    if experiment.name == "on-top":
-        yield from (("accuracy", found) for found in on_top_comparisons(study).values())
-        return
-    if experiment.name == "any-shot":
-        for model, run in study.firsts.items():
-            for fewer, more in pairwise(run["results"]["shots"]):
-                yield f"{model}, hit@1", compare_numbers_of_shots(run, "hit@1", more, fewer)
-        return
-    ours = experiment.subject or _OURS[experiment.protocol]
-    pairs = [(ours, model) for model in experiment.models if model != ours]
-    if experiment.name == "ablation":
-        pairs += _STEPS_OF_ABLATION
-    pairs += [pair for pair in _PARTS_OF_FUSION if {*pair} <= {*experiment.models}]
-    for protocol, found in study.by_protocol.items():
+    pairs = _PARTS_OF_FUSION if experiment.protocol in ("trials", "all-classes") else ()
+    for protocol, runs in study.by_protocol.items():
         for a, b in pairs:
-            if a not in found or b not in found:
-                continue
-            if protocol == "zero-shot":
-                yield "accuracy", compare_predictions(found[a], found[b])
-            elif protocol == "all-classes":
-                for metric in experiment.metrics:
-                    yield metric, compare_shots(found[a][0], found[b][0], metric)
-            else:
-                yield shots_label(found[a][0]), compare_trials(found[a][0], found[b][0])
+            for metric in experiment.metrics:
+                comparison = _compare(protocol, runs, a, b, metric)
+                if comparison is not None:
+                    label = shots_label(runs[a][0]) if "trials" in protocol else metric
+                    found.setdefault(f"{a} - {b}", {})[label] = _write(comparison)
+    if not found:
+        return None
+    labels = list(dict.fromkeys(label for cells in found.values() for label in cells))
+    rows = [
+        [pair, *(cells.get(label, ABSENT) for label in labels)] for pair, cells in found.items()
+    ]
+    return TableBlock(["difference", *labels], rows, describe_differences(study))
+
+
+def _write_all(found: Mapping[str, Comparison]) -> dict[str, Cell]:
+    return {model: _write(comparison) for model, comparison in found.items()}
+
+
+def _write(comparison: Comparison) -> Cell:
+    return round_text(comparison.text)
+
+
+def _compare(
+    protocol: str, runs: Mapping[str, list[Record]], first: str, second: str, metric: str
+) -> Comparison | None:
+    a, b = (runs.get(name, []) for name in (first, second))
+    if protocol == "zero-shot":
+        return compare_predictions(a, b)
+    return compare_shots(a, b, metric) if protocol == "all-classes" else compare_trials(a, b)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_Runs = TypeVar("_Runs")
 _PAPERS_STEPS = 5
 _MOST_IN_A_ROW = 3
 _FEW_CLASSES, _MOST_NAMED = 20, 60  # of a map: with large marks; with names
@@ -85,10 +86,10 @@ def _caption_and_figure(study: Study) -> tuple[str, Callable[[], Figure]] | None
             return "transductive; spread as in the table.", lambda: draw_bars(values, "percent")
         case "any-shot", _:
             caption = f"K = 0 is zero-shot learning; {draws}"
-            return caption, lambda: draw_shot_curves(runs, least=0)
+            return caption, lambda: draw_shot_curves(study.runs, least=0)
         case _, "all-classes":
-            shown = _main_curves(runs)
-            return f"{draws}{_tell_left_out(shown, runs)}", lambda: draw_shot_curves(shown)
+            every = _main_curves(study.runs)
+            return f"{draws}{_tell_left_out(every, runs)}", lambda: draw_shot_curves(every)
         case _, "trials" if len(runs) > _MOST_BARS:
             return "spread as in the table.", lambda: _rankings(study)
         case _, "zero-shot" if len(runs) > _MOST_BARS:
@@ -123,13 +124,13 @@ def _trade_offs(runs: Mapping[str, Record]) -> dict[str, tuple[list[float], list
     }
 
 
-def _main_curves(runs: Mapping[str, Record]) -> Mapping[str, Record]:
+def _main_curves(runs: Mapping[str, _Runs]) -> Mapping[str, _Runs]:
     """Return the runs to draw if there are many: those of the paper's tables, then the others."""
     ranked = sorted(runs, key=lambda model: model not in _MAIN)
     return {model: run for model, run in runs.items() if model in ranked[:_MOST_CURVES]}
 
 
-def _tell_left_out(shown: Mapping[str, Record], runs: Mapping[str, Record]) -> str:
+def _tell_left_out(shown: Mapping[str, Any], runs: Mapping[str, Any]) -> str:
     return " The table lists the other models." if len(shown) < len(runs) else ""
 
 
@@ -238,14 +239,14 @@ def _as_rows(axis: Axes, names: list[str], label: str) -> None:
     add_grid(axis, "x")
 
 
-def draw_shot_curves(runs: Mapping[str, Record], least: int = 1) -> Figure:
+def draw_shot_curves(runs: Mapping[str, Sequence[Record]], least: int = 1) -> Figure:
     """Draw hit@1 and hit@5 against the number of shots, with the spread over repetitions."""
     curves = {}
-    for model, run in runs.items():
-        shots = [n_shot for n_shot in run["results"]["shots"] if n_shot >= least]
+    for model, seeds in runs.items():
+        shots = [n_shot for n_shot in seeds[0]["results"]["shots"] if n_shot >= least]
         means, spreads = {}, {}
         for metric in ("hit@1", "hit@5"):
-            found = [average_repetitions(run, metric, n_shot) for n_shot in shots]
+            found = [average_repetitions(seeds, metric, n_shot) for n_shot in shots]
             means[metric] = [value.mean for value in found if value]
             spreads[metric] = [value.spread or 0.0 for value in found if value]
         curves[model] = (shots, means, spreads)

@@ -8,27 +8,25 @@ from typing import Any
 import numpy as np
 
 from ..records import Record, unpack
+from .blocks import TableBlock
 from .collection import Study
 from .measures import ABSENT, average_seeds
 
 START = "BPL0"  # the initial projection of Algorithm 1
+_COUNTS = ("n_lowered", "n_indefinite")
 
 
-def fit_columns(study: Study) -> dict[str, dict[str, str]]:
-    """Return texts by model, by heading; without columns that would be empty."""
-    if study.experiment.protocol in ("trials", "all-classes"):
-        texts = {model: shots_guard_text(runs) for model, runs in study.runs.items()}
-        shown = {model: text or ABSENT for model, text in texts.items()}
-        return {"guard on mu": shown} if any(texts.values()) else {}
-    if study.experiment.protocol != "zero-shot":
+def movement_columns(study: Study) -> dict[str, dict[str, str]]:
+    """Return how far W moved from its start, by model, by heading; without empty columns."""
+    if study.experiment.name != "alternatives":
         return {}
-    wanted: dict[str, Callable[[list[Record]], str | None]] = {"guard on mu": guard_text}
-    if study.experiment.name == "alternatives":
-        start = study.collection.runs("zero-shot", study.data, START)
-        wanted[f"W moved from {START} (%)"] = moved_text
-        wanted[f"predictions equal to {START}'s (%)"] = lambda runs: _format_share(
+    start = study.collection.runs("zero-shot", study.data, START)
+    wanted: dict[str, Callable[[list[Record]], str | None]] = {
+        f"W moved from {START} (%)": moved_text,
+        f"predictions equal to {START}'s (%)": lambda runs: _format_share(
             compare_to_start(runs, start)
-        )
+        ),
+    }
     found = {}
     for heading, tell in wanted.items():
         texts = {model: tell(runs) for model, runs in study.runs.items()}
@@ -37,41 +35,57 @@ def fit_columns(study: Study) -> dict[str, dict[str, str]]:
     return found
 
 
-def guard_text(runs: Sequence[Record]) -> str | None:
-    """Return in how many steps and seeds mu was lowered or a step indefinite; None without mu."""
+def guard_table(study: Study) -> TableBlock | None:
+    """Return in how many steps the guard lowered mu, by number of shots; None without mu."""
+    found: dict[str, dict[str, str]] = {}
+    for protocol, runs_of in study.by_protocol.items():
+        for model, runs in runs_of.items():
+            cells = _zero_shot_guard(runs) if protocol == "zero-shot" else _shots_guard(runs)
+            found.setdefault(model, {}).update(cells)
+    headings = list(dict.fromkeys(name for cells in found.values() for name in cells))
+    rows = [
+        [model, *(cells.get(name, ABSENT) for name in headings)]
+        for model, cells in found.items()
+        if cells
+    ]
+    caption = "Steps of Algorithm 1 in which the guard lowered mu, of all steps of all fits"
+    return TableBlock(["model", *headings], rows, caption) if rows else None
+
+
+def _zero_shot_guard(runs: Sequence[Record]) -> dict[str, str]:
     known = [run["results"] for run in runs if _competes(run["results"])]
     if not known:
-        return None
-    n_steps = sum(len(results["mu"]) for results in known)
-    is_off = runs[0]["settings"].get("model", {}).get("guard") is False
-    texts = ["off"] if is_off else []
-    for key, what in (("n_lowered", "lowered mu"), ("n_indefinite", "indefinite")):
-        counts = [results.get(key, 0) for results in known]
-        if any(counts):
-            seeds = f"{sum(count > 0 for count in counts)} of {len(known)} seeds"
-            texts.append(f"{what} in {sum(counts)} of {n_steps} steps ({seeds})")
-    idle = f"{'definite' if is_off else 'idle'} in all {n_steps} steps"
-    return "; ".join(texts if len(texts) > is_off else [*texts, idle])
+        return {}
+    counts = [sum(len(results["mu"]) for results in known)]
+    counts += [sum(results.get(key, 0) for results in known) for key in _COUNTS]
+    n_seeds = sum(any(results.get(key) for key in _COUNTS) for results in known)
+    text = _guard_text(runs[0], *counts)
+    return {"steps": f"{text} ({n_seeds} of {len(known)} seeds)" if n_seeds else text}
 
 
-def shots_guard_text(runs: Sequence[Record]) -> str | None:
-    """Return in which share of the steps of few-shot fits mu was lowered; None without mu."""
-    found = []
-    for run in runs:
-        steps = run["results"].get("steps") or ()
-        known = [steps] if isinstance(steps, dict) else [each for each in steps if each]
-        if not known or not any(each["mean_mu"] or each["n_lowered"] for each in known):
-            continue
-        n, lowered, indefinite = (
-            sum(each[name] for each in known) for name in ("n", "n_lowered", "n_indefinite")
-        )
-        is_off = run["settings"].get("model", {}).get("guard") is False
-        text = f"lowered mu in {100 * lowered / n:.0f} % of {n} steps"
-        if is_off:
-            text = f"off; {100 * indefinite / n:.0f} % of {n} steps indefinite"
-        shots = f"{run['results']['n_shot']}-shot: " if "n_shot" in run["results"] else ""
-        found.append(f"{shots}{text}")
-    return "; ".join(found) or None
+def _shots_guard(runs: Sequence[Record]) -> dict[str, str]:
+    """Return the texts by number of shots; empty if no fit pushes classes away."""
+    results = runs[0]["results"]
+    shots = results.get("shots", [results.get("n_shot")])
+    by_run = [run["results"].get("steps") or () for run in runs]
+    steps = [[each] if isinstance(each, dict) else each for each in by_run]
+    known = [each for found in steps for each in found if each]
+    if not any(each["mean_mu"] or each["n_lowered"] for each in known):
+        return {}
+    texts = {}
+    for column, K in enumerate(shots):
+        here = [found[column] for found in steps if len(found) > column and found[column]]
+        if here:
+            counts = [sum(each[name] for each in here) for name in ("n", *_COUNTS)]
+            texts[f"K = {K}"] = _guard_text(runs[0], *counts)
+    return texts
+
+
+def _guard_text(run: Record, n: int, n_lowered: int, n_indefinite: int) -> str:
+    if run["settings"].get("model", {}).get("guard") is False:
+        return f"off, {n_indefinite} of {n} indefinite"
+    text = f"{n_lowered} of {n}"
+    return f"{text}, {n_indefinite} indefinite" if n_indefinite else text
 
 
 def _competes(results: dict[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import floor, log10
+from math import floor, hypot, log10
 
 import numpy as np
 
@@ -22,8 +22,8 @@ NOTHING = 1e-11  # a difference due to rounding alone
 class Measurement:
     """A mean with its spread.
 
-    The spread is the standard deviation over seeds or repetitions, or half the 95 % interval over
-    trials; None for a single run and for identical repetitions.
+    The spread is the standard deviation over seeds or draws, or half the 95 % interval over
+    trials; None for a single run and for identical draws.
     """
 
     mean: float
@@ -79,35 +79,58 @@ def average_seeds(runs: Sequence[Record], metric: str) -> Measurement | None:
     return average_values(values) if values else None
 
 
-def trial_accuracies(run: Record, name: str = "accuracies") -> np.ndarray:
-    """Return the accuracy of every trial."""
-    return unpack(run["results"][name])
+def trial_accuracies(runs: Sequence[Record], name: str = "accuracies") -> np.ndarray:
+    """Return the accuracy of every trial, one row per seed of the training."""
+    found = [unpack(run["results"][name]) for run in runs]
+    return np.stack([values for values in found if len(values) == len(found[0])])
 
 
-def average_trials(run: Record, name: str = "accuracies") -> Measurement:
-    """Return mean and half-width of its 95 % interval over trials."""
-    values = trial_accuracies(run, name)
-    if len(values) < 2:
-        return Measurement(float(values.mean()))
-    mean, half_width = mean_confidence_interval(values)
-    return Measurement(mean, half_width)
+def estimate_mean(first: np.ndarray, second: np.ndarray | None = None) -> tuple[float, float]:
+    """Return a mean, or the difference of two, and the half-width of its 95 % interval.
 
-
-def repetitions(run: Record, metric: str, n_shot: int) -> np.ndarray | None:
-    """Return hit@k of every repetition with `n_shot` shots; None if not measured."""
-    if n_shot not in run["results"]["shots"]:
-        return None
-    column = run["results"]["shots"].index(n_shot)
-    return np.asarray(run["results"][metric], dtype=float)[:, column]
-
-
-def average_repetitions(run: Record, metric: str, n_shot: int) -> Measurement | None:
-    """Return mean and standard deviation over repetitions.
-
-    Without shots nothing is drawn at random: identical repetitions have no spread.
+    Rows are seeds of the training, columns trials or draws that both share. The interval is
+    Student's over the columns of means over seeds; with several seeds, Student's intervals over
+    the means of the seeds are added in quadrature.
     """
-    values = repetitions(run, metric, n_shot)
+    sides = [first] if second is None else [first, second]
+    columns = first.mean(axis=0) - (0.0 if second is None else second.mean(axis=0))
+    mean, half_width = mean_confidence_interval(columns)
+    seeds = [side.mean(axis=1) for side in sides if len(side) > 1]
+    return mean, hypot(half_width, *(mean_confidence_interval(each).half_width for each in seeds))
+
+
+def average_trials(runs: Sequence[Record], name: str = "accuracies") -> Measurement:
+    """Return mean and half-width of its 95 % interval over trials, and seeds of the training."""
+    values = trial_accuracies(runs, name)
+    return (
+        Measurement(float(values.mean()))
+        if values.shape[1] < 2
+        else Measurement(*estimate_mean(values))
+    )
+
+
+def repetitions(runs: Sequence[Record], metric: str, n_shot: int) -> np.ndarray | None:
+    """Return hit@k with `n_shot` shots, by seed and draw; None if not measured."""
+    if not runs or n_shot not in runs[0]["results"]["shots"]:
+        return None
+    column = runs[0]["results"]["shots"].index(n_shot)
+    return hits_of(runs, metric)[:, :, column]
+
+
+def hits_of(runs: Sequence[Record], metric: str) -> np.ndarray:
+    """Return hit@k by seed of the training, draw of shots and number of shots."""
+    found = [np.asarray(run["results"][metric], dtype=float) for run in runs]
+    return np.stack([hits for hits in found if hits.shape == found[0].shape])
+
+
+def average_repetitions(runs: Sequence[Record], metric: str, n_shot: int) -> Measurement | None:
+    """Return mean and standard deviation over draws of shots, of means over seeds.
+
+    Without shots nothing is drawn at random: identical draws have no spread.
+    """
+    values = repetitions(runs, metric, n_shot)
     if values is None:
         return None
+    values = values.mean(axis=0)
     found = average_values(values)
     return found if np.ptp(values) else replace(found, spread=None)

@@ -1,55 +1,44 @@
-"""The rules by which records decide claims; each returns None where there are no records."""
+"""Rules by which zero-shot records decide claims; each returns None where there are no records."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from zonkey.metrics import mean_confidence_interval
 
 from ..experiments import EXPERIMENTS
 from ..printed import find_printed
-from ..records import Record
 from .blocks import Cell, Rounded, round_text
 from .collection import Collection
-from .comparisons import (
-    Comparison,
-    compare_features,
-    compare_gains,
-    compare_harmonic_means,
-    compare_numbers_of_shots,
-    compare_predictions,
-    compare_shots,
-    compare_trials,
-)
+from .comparisons import Comparison, compare_harmonic_means, compare_predictions
 from .fits import START, compare_to_start, moved_text
-from .measures import average_seeds, average_trials, points
-from .tables import compares, describe_features, split_note
+from .measures import average_seeds
+from .tables import compares, split_note
 
-REPRODUCES, FAILS, UNDECIDED = "reproduces", "does not reproduce", "undecided"
+REPRODUCES, FAILS, UNDECIDED = "reproduced", "not reproduced", "undecided"
+NOT_JUDGED = "not judged"  # the records cannot show it
 UNMOVED = 0.99  # a model with at least this share of predictions equal to BPL0's did not move
 BALANCE = 0.5  # least ratio of the smaller to the larger accuracy
-_PAPERS_STEPS, _SETTLED = 5, 0.01
-_TOLERANCE = 0.01
-_TIMING_NOISE = 0.1  # relative difference of two timings that is noise
+PAPERS_STEPS, SETTLED = 5, 0.01
+TOLERANCE = 0.01  # a point
 _MAP_TOLERANCE = 0.01  # relative change of a ratio of scatters
+_FEW = 3  # systems that are named instead of counted
 _NOT_BEST = ("sun",)  # where the paper itself claims to be competitive only
-PRINTED_SHOTS = "BPL (SFSP1)"  # the model of the paper's few-shot tables
 _COMPARE = {"zsl": compare_predictions, "hm": compare_harmonic_means}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Verdict of the records on a claim: REPRODUCES, FAILS or UNDECIDED, with evidence.
+    """Verdict of the records on a claim, with evidence, and its gist for the table of claims.
 
-    `facts` fill the fields in the text of the claim, such as the number of shots.
+    The verdict is REPRODUCES, FAILS, UNDECIDED or NOT_JUDGED.
     """
 
     verdict: str
     evidence: Cell
-    facts: dict[str, Any] = field(default_factory=dict)
+    brief: Cell
 
 
 def decide(comparison: Comparison, margin: float = 0.0) -> str:
@@ -57,9 +46,22 @@ def decide(comparison: Comparison, margin: float = 0.0) -> str:
     return {1: REPRODUCES, 0: UNDECIDED, -1: FAILS}[comparison.sign(margin)]
 
 
-def _make_finding(comparison: Comparison, text: str, margin: float = 0.0, **facts: Any) -> Finding:
-    evidence = round_text(lambda digits: f"{text}; difference {comparison.text(digits)}")
-    return Finding(decide(comparison, margin), evidence, facts)
+def find_difference(comparison: Comparison, text: str, margin: float = 0.0) -> Finding:
+    """Return the verdict on the difference of two models; `text` has their figures."""
+    return Finding(decide(comparison, margin), *_format_difference(comparison, text))
+
+
+def _format_difference(comparison: Comparison, text: str) -> tuple[Rounded, Rounded]:
+    """Return evidence and gist; Markdown has the figures of models in other tables."""
+    found = round_text(comparison.text)
+    return Rounded(f"{text}: {found.page}", found.markdown), round_text(comparison.interval)
+
+
+def refuse(reason: str, evidence: Cell = "") -> Finding:
+    """Return that the records cannot show a claim, and why."""
+    text = evidence if isinstance(evidence, Rounded) else Rounded(evidence, evidence)
+    both = (f"{reason}; {each}" if each else reason for each in (text.page, text.markdown))
+    return Finding(NOT_JUDGED, Rounded(*both), reason)
 
 
 def better_zero_shot(
@@ -69,7 +71,7 @@ def better_zero_shot(
     comparison = _compare_runs(collection, data, first, second, metric)
     if comparison is None:
         return None
-    return _make_finding(comparison, _both_figures(collection, data, first, second, metric))
+    return find_difference(comparison, _both_figures(collection, data, first, second, metric))
 
 
 def _compare_runs(
@@ -100,17 +102,12 @@ def better_where_it_moved(
     share = compare_to_start(runs, collection.runs("zero-shot", data, START))
     if share is not None and share < UNMOVED:
         return found
+    if share is None:
+        return refuse(f"no runs of {START} show whether {second} moved", found.evidence)
     moved = moved_text(runs)
     about = f" (W moved by {moved} %)" if moved else ""
-    reason = (
-        f"not judged: there are no runs of {START} to tell whether {second} moved{about}"
-        if share is None
-        else f"not judged: {100 * share:.1f} % of the predictions of {second} equal those of "
-        f"{START}{about}"
-    )
-    text = found.evidence
-    assert not isinstance(text, str)
-    return Finding(UNDECIDED, Rounded(f"{reason}; {text.page}", f"{reason}; {text.markdown}"))
+    reason = f"{100 * share:.1f} % of the predictions of {second} equal those of {START}{about}"
+    return refuse(reason, found.evidence)
 
 
 def gain_within(
@@ -126,7 +123,7 @@ def gain_within(
     elif least <= found.difference <= most and found.sign() > 0:
         verdict = REPRODUCES
     text = _both_figures(collection, data, first, second)
-    return Finding(verdict, round_text(lambda digits: f"{text}; difference {found.text(digits)}"))
+    return Finding(verdict, *_format_difference(found, text))
 
 
 def best_of(
@@ -135,30 +132,53 @@ def best_of(
     """Test that a model beats every one of several systems."""
     if metric == "hm" and data in _NOT_BEST:
         return None
-    known = {other: _compare_runs(collection, data, first, other, metric) for other in others}
-    return _decide_best(known)
+    return decide_best(
+        {other: _compare_runs(collection, data, first, other, metric) for other in others}
+    )
 
 
-def _decide_best(known: dict[str, Comparison | None], **facts: Any) -> Finding | None:
-    """Decide whether a model beats all others, from its comparison with each."""
-    found = {other: comparison for other, comparison in known.items() if comparison is not None}
+def decide_best(
+    known: dict[str, Comparison | None],
+    left_out: Mapping[str, str] = MappingProxyType({}),
+    kinds: Sequence[str] = ("better than", "no visible difference to", "worse than"),
+) -> Finding | None:
+    """Decide whether a model beats all others, from its comparison with each.
+
+    `left_out` holds systems that are not what the claim is about, each with the reason; `kinds`
+    says in words what a positive difference is, none, and a negative one.
+    """
+    found = {
+        other: comparison
+        for other, comparison in known.items()
+        if comparison is not None and other not in left_out
+    }
+    reasons = "; ".join(f"{other}: {reason}" for other, reason in left_out.items())
     if not found:
-        return None
+        return refuse(reasons) if reasons else None
     signs = {other: comparison.sign() for other, comparison in found.items()}
     verdict = UNDECIDED
     if min(signs.values()) < 0:
         verdict = FAILS
     elif min(signs.values()) > 0 and len(found) == len(known):
         verdict = REPRODUCES
-    kinds = {1: "better than", 0: "no visible difference to", -1: "worse than"}
-    texts = [
-        f"{kind} {', '.join(other for other in signs if signs[other] == sign)}"
-        for sign, kind in kinds.items()
-        if sign in signs.values()
-    ]
-    absent = [other for other in known if other not in found]
-    texts += [f"not measured: {', '.join(absent)}"] if absent else []
-    return Finding(verdict, "; ".join(texts), facts)
+    names = {
+        kind: [other for other in signs if signs[other] == sign]
+        for sign, kind in zip((1, 0, -1), kinds, strict=True)
+    }
+    names["not measured:"] = [other for other in known if other not in {*found, *left_out}]
+    texts = [f"{kind} {', '.join(others)}" for kind, others in names.items() if others]
+    texts += [f"left out, {reasons}"] if reasons else []
+    return Finding(verdict, "; ".join(texts), _count(names, len(known)))
+
+
+def _count(names: dict[str, list[str]], n_known: int) -> str:
+    """Return how many systems a model beats, and names if they are few."""
+    texts = []
+    for kind, others in names.items():
+        if others:
+            shown = ", ".join(others) if len(others) <= _FEW else str(len(others))
+            texts.append(f"{kind} {shown}")
+    return f"{', '.join(texts)}{f' of {n_known}' if texts[-1][-1].isdigit() else ''}"
 
 
 def balanced(collection: Collection, data: str, model: str) -> Finding | None:
@@ -176,11 +196,9 @@ def balanced(collection: Collection, data: str, model: str) -> Finding | None:
         verdict = FAILS
     side = "seen" if seen.mean >= unseen.mean else "unseen"
     mean = sum(ratios) / len(ratios)
-    return Finding(
-        verdict,
-        f"acc_s {seen.percent()}, acc_u {unseen.percent()}: the smaller is {100 * mean:.0f} % of "
-        f"the larger, that of {side} classes",
-    )
+    figures = f"acc_s {seen.percent()}, acc_u {unseen.percent()}"
+    rest = f"the smaller is {100 * mean:.0f} % of the larger, that of {side} classes"
+    return Finding(verdict, f"{figures}: {rest}", f"ratio {100 * mean:.0f} %")
 
 
 def _ratio(a: float, b: float) -> float:
@@ -207,220 +225,43 @@ def tighter(
         after < (1 - _MAP_TOLERANCE) * before for after, before in pairs
     ):
         verdict = REPRODUCES
-    texts = [f"{model} {value:.3f}" for model, value in values.items()]
-    return Finding(verdict, ", ".join(texts))
+    text = ", ".join(f"{model} {value:.3f}" for model, value in values.items())
+    ends = (next(iter(values)), START, full)
+    brief = ", ".join(f"{model} {values[model]:.2f}" for model in ends if model in values)
+    return Finding(verdict, text, brief)
 
 
-def better_in_trials(
-    collection: Collection, data: str, first: str, second: str, n_shot: int, margin: float = 0.0
-) -> Finding | None:
-    """Test that a model beats another, up to a margin, in trials of `n_shot` shots.
+def converges(collection: Collection, data: str, model: str, by: str) -> Finding | None:
+    """Test that a fit is settled at the fifth step: W, or the objective, changes no more.
 
-    Small data sets give fewer shots, about which the paper claims nothing.
+    By W: each later step changes it by less than 1 %. By the objective: no later value differs
+    from that at step 5 by 1 % of its fall up to there.
     """
-    runs = [collection.first(f"trials-{n_shot}", data, name) for name in (first, second)]
-    comparison = compare_trials(*runs)
-    if comparison is None or runs[0] is None or runs[0]["results"]["n_shot"] != n_shot:
-        return None
-    a, b = (average_trials(run) for run in runs if run is not None)
-    text = f"{first} {a.percent()}, {second} {b.percent()}"
-    return _make_finding(comparison, text, margin, **_sizes(runs[0]))
-
-
-def best_in_trials(
-    collection: Collection, data: str, first: str, others: Sequence[str], n_shot: int
-) -> Finding | None:
-    """Test that a model beats every one of several systems in trials."""
-    run = collection.first(f"trials-{n_shot}", data, first)
-    if run is None or run["results"]["n_shot"] != n_shot:
-        return None
-    known = {
-        other: compare_trials(run, collection.first(f"trials-{n_shot}", data, other))
-        for other in others
-    }
-    return _decide_best(known, **_sizes(run))
-
-
-def _sizes(run: Record) -> dict[str, Any]:
-    return {key: run["results"][key] for key in ("n_way", "n_shot")}
-
-
-def better_features(collection: Collection, data: str, model: str, n_shot: int) -> Finding | None:
-    """Test that a model is better with features of a stronger network, in the same trials."""
-    runs = [collection.first(f"trials-{n_shot}", name, model) for name in (data, f"{data}-cnn")]
-    comparison = compare_features(*runs)
-    if comparison is None or runs[0] is None:
-        return None
-    texts = [f"{describe_features(run)} {average_trials(run).percent()}" for run in runs if run]
-    return _make_finding(comparison, "; ".join(texts), **_sizes(runs[0]))
-
-
-def near_the_printed_trials(
-    collection: Collection, data: str, model: str, n_shot: int
-) -> Finding | None:
-    """Test that accuracy in trials is within a point of the printed figure, on the same network.
-
-    The weights of the network differ, and so do the trials.
-    """
-    run = collection.first(f"trials-{n_shot}", data, model)
-    figure = find_printed("metafsl", data, f"{n_shot}-shot").get(PRINTED_SHOTS)
-    if run is None or figure is None:
-        return None
-    value = average_trials(run)
-    gap = abs(value.mean - figure.value / 100)
-    verdict = REPRODUCES if gap <= _TOLERANCE else UNDECIDED
-    if gap - (value.spread or 0.0) > _TOLERANCE:
-        verdict = FAILS
-    text = f"paper {figure.value:.1f} ± {figure.spread}, measured {value.percent()}"
-    note = f"features: {figure.features} in the paper, {describe_features(run)} here"
-    return Finding(verdict, f"{text}; {note}", _sizes(run))
-
-
-def better_with_shots(
-    collection: Collection,
-    data: str,
-    first: str,
-    second: str,
-    metric: str = "hit@1",
-    margin: float = 0.0,
-) -> Finding | None:
-    """Test that a model beats another, up to a margin, among all novel classes."""
-    a, b = (collection.first("all-classes", data, model) for model in (first, second))
-    comparison = compare_shots(a, b, metric)
-    if comparison is None:
-        return None
-    return _make_finding(comparison, f"{metric}, mean over K", margin)
-
-
-def best_with_shots(
-    collection: Collection,
-    data: str,
-    first: str,
-    others: Sequence[str],
-    metric: str,
-    only: int | None = None,
-) -> Finding | None:
-    """Test that a model beats every one of several systems among all novel classes.
-
-    For any number of shots per class, or with `only` so many.
-    """
-    run = collection.first("all-classes", data, first)
-    if run is None:
-        return None
-    known = {
-        other: compare_shots(run, collection.first("all-classes", data, other), metric, only)
-        for other in others
-    }
-    return _decide_best(known)
-
-
-def leads_more_with_few_shots(
-    collection: Collection, data: str, first: str, second: str, metric: str
-) -> Finding | None:
-    """Test that a model leads with few shots, and by more than with many."""
-    a, b = (collection.first("all-classes", data, model) for model in (first, second))
-    comparison = compare_gains(a, b, metric)
-    if a is None or comparison is None:
-        return None
-    fewest = min(number for number in a["results"]["shots"] if number)
-    lead = compare_shots(a, b, metric, only=fewest)
-    if lead is None:
-        return None
-    # Losing by less does not count as leading.
-    verdicts = {decide(lead), decide(comparison)}
-    verdict = next(each for each in (FAILS, UNDECIDED, REPRODUCES) if each in verdicts)
-
-    def evidence(digits: int) -> str:
-        text = f"lead in {metric} with K = {fewest}: {points(lead.difference, digits)}"
-        return f"{text}; less that with the most shots: {comparison.text(digits)}"
-
-    return Finding(verdict, round_text(evidence))
-
-
-def one_shot_helps(collection: Collection, data: str, model: str) -> Finding | None:
-    """Test that one shot is better than none."""
-    run = collection.first("all-classes", data, model)
-    comparison = compare_numbers_of_shots(run, "hit@5", 1, 0) if run else None
-    return _make_finding(comparison, "hit@5 from K = 0 to 1") if comparison else None
-
-
-def grows_with_shots(
-    collection: Collection, data: str, model: str, metric: str = "hit@1"
-) -> Finding | None:
-    """Test that every further shot helps."""
-    run = collection.first("all-classes", data, model)
-    shots = [] if run is None else [number for number in run["results"]["shots"] if number]
-    if run is None or len(shots) < 2:
-        return None
-    steps = [compare_numbers_of_shots(run, metric, b, a) for a, b in pairwise(shots)]
-    whole = compare_numbers_of_shots(run, metric, shots[-1], shots[0])
-    found = [step for step in steps if step is not None]
-    if whole is None or len(found) < len(steps):
-        return None
-    verdict = decide(whole)
-    least = min(step.difference for step in found)
-    if verdict == REPRODUCES and least <= 0:
-        verdict = UNDECIDED
-    if any(decide(step) == FAILS for step in found):
-        verdict = FAILS
-
-    def evidence(digits: int) -> str:
-        text = f"{metric} from K = {shots[0]} to {shots[-1]}: {whole.text(digits)}"
-        return f"{text}; least step {points(least, digits)}"
-
-    return Finding(verdict, round_text(evidence))
-
-
-def faster(collection: Collection, data: str, first: str, others: Sequence[str]) -> Finding | None:
-    """Test that a model is fitted faster than each of several systems, with the most shots."""
-    known = {other: _ratio_of(collection, data, first, other) for other in others}
-    found = {other: ratio for other, ratio in known.items() if ratio is not None}
-    if not found:
-        return None
-    verdict = UNDECIDED
-    if max(found.values()) > 1 + _TIMING_NOISE:
-        verdict = FAILS
-    elif max(found.values()) < 1 - _TIMING_NOISE and len(found) == len(known):
-        verdict = REPRODUCES
-    texts = [f"{ratio:.2g} times the time of {other}" for other, ratio in found.items()]
-    absent = [other for other in known if other not in found]
-    texts += [f"not measured: {', '.join(absent)}"] if absent else []
-    return Finding(verdict, "; ".join(texts))
-
-
-def _ratio_of(collection: Collection, data: str, first: str, second: str) -> float | None:
-    a, b = (collection.first("runtime", data, model) for model in (first, second))
-    if a is None or b is None or a["results"]["shots"] != b["results"]["shots"]:
-        return None
-    return a["results"]["seconds"][-1] / b["results"]["seconds"][-1]
-
-
-def stores_less(collection: Collection, data: str, first: str, second: str) -> Finding | None:
-    """Test that a model needs less of base classes than another."""
-    runs = [collection.first("runtime", data, model) for model in (first, second)]
-    sizes = [run["results"].get("base_mb") for run in runs if run is not None]
-    if len(sizes) < 2 or None in sizes:
-        return None
-    text = f"{sizes[0] / sizes[1]:.2g} times what {second} stores" if sizes[1] else "nothing stored"
-    return Finding(REPRODUCES if sizes[0] < sizes[1] else FAILS, text)
-
-
-def converges(collection: Collection, data: str, model: str) -> Finding | None:
-    """Test that W changes by less than 1 % from the fifth step on."""
     run = collection.first("convergence", data, model)
-    if run is None or len(run["results"]["change"]) < _PAPERS_STEPS:
+    if run is None or len(run["results"]["change"]) < PAPERS_STEPS:
         return None
-    changes = run["results"]["change"]
-    late = max(changes[_PAPERS_STEPS - 1 :])
-    objective = run["results"]["objective"]
-    start, fifth, end = (objective[step] for step in (0, _PAPERS_STEPS, -1))
-    before, after = (start - fifth) / abs(start), abs(end - fifth) / abs(start)
-    return Finding(
-        REPRODUCES if late < _SETTLED else FAILS,
-        f"relative change of W at step 5: {changes[_PAPERS_STEPS - 1]:.2g}; largest from there to "
-        f"step {len(changes)}: {late:.2g}; the objective falls by {100 * before:.3g} % up to "
-        f"step 5 and moves by {100 * after:.3g} % later",
+    if by == "W":
+        changes = run["results"]["change"]
+        late = max(changes[PAPERS_STEPS - 1 :])
+        text = (
+            f"relative change at step 5: {changes[PAPERS_STEPS - 1]:.2g}; largest from there "
+            f"to step {len(changes)}: {late:.2g}"
+        )
+        return Finding(
+            REPRODUCES if late < SETTLED else FAILS,
+            text,
+            f"moves by up to {100 * late:.2g} % later",
+        )
+    start, *later = run["results"]["objective"]
+    fifth = later[PAPERS_STEPS - 1]
+    fall, move = start - fifth, max(abs(value - fifth) for value in later[PAPERS_STEPS - 1 :])
+    share = move / fall if fall > 0 else float("inf")
+    text = (
+        f"falls by {100 * fall / abs(start):.3g} % up to step 5 and moves by "
+        f"{100 * move / abs(start):.2g} % later"
     )
+    brief = f"moves by up to {100 * share:.2g} % of its fall" if fall > 0 else "no fall"
+    return Finding(REPRODUCES if share < SETTLED else FAILS, text, brief)
 
 
 def near_the_printed_figure(
@@ -438,8 +279,8 @@ def near_the_printed_figure(
         half_width = mean_confidence_interval(values).half_width
         width = f"±{100 * half_width:.2f}"
         doubt = f"95 % interval of the mean over {len(values)} seeds: {width}"
-        if half_width <= _TOLERANCE:
-            is_near = abs(value.mean - figure.value / 100) <= _TOLERANCE
+        if half_width <= TOLERANCE:
+            is_near = abs(value.mean - figure.value / 100) <= TOLERANCE
             verdict = REPRODUCES if is_near else FAILS
     text = f"paper {figure.value:.1f}, measured {value.percent()}"
-    return Finding(verdict, f"{text} ({doubt}); {split_note(runs[0])}")
+    return Finding(verdict, f"{text} ({doubt}); {split_note(runs[0])}", value.percent())

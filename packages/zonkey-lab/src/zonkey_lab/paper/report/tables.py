@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..printed import PRINTED, Printed, contradiction, find_printed
 from ..records import Record
-from .blocks import TableBlock
+from .blocks import Cell, TableBlock
 from .collection import Study
-from .fits import fit_columns
+from .comparisons import describe_differences, difference_columns
+from .fits import movement_columns
+from .heads import HEAD_NOTE, describe_heads
 from .measures import (
     ABSENT,
     Measurement,
@@ -35,8 +37,6 @@ LABELS = {
 }
 _XLSA17 = ("awa1", "cub", "sun")
 _PAPERS_SPLIT = "the first release (PS v1, 2017)"
-_ELSEWHERE = "Timings are on the page: they differ between runs."
-_NOT_IN_THE_PAPER = ("hm_calibrated", "ausuc")  # metrics that it never prints
 _MINUTES = "minutes"  # the metric that the paper prints
 _ENDINGS = {"": "", "_unlabeled": " + unlabeled samples"}  # of results, and of models
 
@@ -50,43 +50,76 @@ class Column:
     values: Mapping[str, Measurement | None]
 
 
-def experiment_table(study: Study) -> TableBlock | None:
-    """Return printed and measured figures, features, and whether they are comparable.
+def experiment_tables(study: Study) -> list[TableBlock]:
+    """Return printed and measured figures, and whether they are comparable.
 
-    Without columns of the paper if it has no such experiment; None if there are no figures.
+    Without the paper's columns if it has no such figures; no table if there are no figures at all.
     """
     groups = {
         label: columns
         for label, columns in column_groups(study).items()
         if any(any(column.values.values()) for column in columns)
     }
-    if not groups:
-        return None
-    asked = {column.printed for group in groups.values() for column in group}
-    behavior = fit_columns(study)
-    rows = []
-    for model in list_models(study, asked):
-        for label, group in groups.items():
-            row = _row(study, model, group)
-            if row is not None:
-                cells, about = row
-                cells += [texts.get(model, ABSENT) for texts in behavior.values()]
-                rows.append([model, *([label] if label else []), *cells, *about])
-    headings = ["model", *(["K"] if "" not in groups else [])]
-    first = len(headings)
-    for column in next(iter(groups.values())):
-        paper = [f"{column.label}, paper"] if _has_paper(study, column) else []
-        headings += [*paper, f"{column.label}, measured"]
-    numbers = range(first, len(headings))
-    return TableBlock([*headings, *behavior, "features used", "note"], rows, numbers=numbers)
+    tables = [_figures_table(study, label, columns) for label, columns in groups.items()]
+    if tables:  # what holds for all follows the last
+        remarks = [*tables[-1].remarks, *_explain_columns(study)]
+        tables[-1] = replace(tables[-1], remarks=remarks)
+    return tables
 
 
-def _has_paper(study: Study, column: Column) -> bool:
-    return bool(study.experiment.paper) and column.printed not in _NOT_IN_THE_PAPER
+def _figures_table(study: Study, caption: str, columns: list[Column]) -> TableBlock:
+    papers = [find_printed(study.experiment.source, study.data, c.printed) for c in columns]
+    heads = describe_heads(study)
+    texts: dict[str, Mapping[str, Cell]] = {
+        **difference_columns(study, caption),
+        **movement_columns(study),
+        **({"system": heads} if heads else {}),
+    }
+    rows, notes = [], {}
+    for model in list_models(study, {column.printed for column in columns}):
+        figures = [found[model] for found in papers if model in found]
+        values = [column.values.get(model) for column in columns]
+        if not figures and not any(values):
+            continue
+        cells = []
+        for value, found in zip(values, papers, strict=True):
+            if found:
+                figure = found.get(model)
+                cells.append(format_spread(figure.value, figure.spread) if figure else ABSENT)
+            cells.append(value.percent() if value else ABSENT)
+        rows.append([model, *cells, *(column.get(model, ABSENT) for column in texts.values())])
+        note = explain_figures(study.run if any(values) else None, figures)
+        if note:
+            notes.setdefault(note, []).append(model)
+    headings = ["model"]
+    for column, found in zip(columns, papers, strict=True):
+        headings += [*([f"{column.label}, paper"] if found else []), column.label]
+    numbers = range(1, len(headings))
+    return TableBlock([*headings, *texts], rows, caption, numbers, _list_notes(notes))
+
+
+def _list_notes(notes: Mapping[str, list[str]]) -> list[str]:
+    return [f"{note}: {'; '.join(models)}." for note, models in notes.items()]
+
+
+def _explain_columns(study: Study) -> list[str]:
+    """Say what differences and heads are, and which models have no records."""
+    differences = any(difference_columns(study, metric) for metric in study.experiment.metrics)
+    remarks = [f"{describe_differences(study)}."] if differences else []
+    return [*remarks, *([HEAD_NOTE] if describe_heads(study) else []), *_name_missing(study)]
+
+
+def _name_missing(study: Study) -> list[str]:
+    """Name the models of the experiment without records."""
+    absent = [model for model in study.experiment.models if model not in study.runs]
+    if not absent:
+        return []
+    command = f"zonkey bench {study.experiment.name} --data {study.data}"
+    return [f"Not run, so without records: {'; '.join(absent)}. {command} adds them."]
 
 
 def column_groups(study: Study) -> dict[str, list[Column]]:
-    """Return the columns of a table, by number of shots (as text) if they depend on it."""
+    """Return the columns of each table, by caption: one table, or one per metric."""
     experiment = study.experiment
     if experiment.protocol == "zero-shot":
         return {"": [accuracy_column(study, metric) for metric in experiment.metrics]}
@@ -96,8 +129,8 @@ def column_groups(study: Study) -> dict[str, list[Column]]:
         least = 0 if experiment.name == "any-shot" else 1
         shots = {K for run in study.firsts.values() for K in run["results"]["shots"] if least <= K}
         return {
-            str(K): [_shots_column(study, metric, K) for metric in experiment.metrics]
-            for K in sorted(shots)
+            metric: [_shots_column(study, metric, K) for K in sorted(shots)]
+            for metric in experiment.metrics
         }
     return {}
 
@@ -110,12 +143,12 @@ def accuracy_column(study: Study, metric: str) -> Column:
 
 def _trials_column(runs: dict[str, list[Record]]) -> Column:
     label = shots_label(next(iter(runs.values()))[0])
-    return Column(label, label, {model: average_trials(found[0]) for model, found in runs.items()})
+    return Column(label, label, {model: average_trials(found) for model, found in runs.items()})
 
 
 def _shots_column(study: Study, metric: str, K: int) -> Column:
-    values = {model: average_repetitions(run, metric, K) for model, run in study.firsts.items()}
-    return Column(metric, f"{metric}, K={K}", values)
+    values = {model: average_repetitions(runs, metric, K) for model, runs in study.runs.items()}
+    return Column(f"K = {K}", f"{metric}, K={K}", values)
 
 
 def list_models(study: Study, asked: Container[str]) -> list[str]:
@@ -129,37 +162,15 @@ def list_models(study: Study, asked: Container[str]) -> list[str]:
     return list(dict.fromkeys([*study.experiment.models, *others]))
 
 
-def _row(study: Study, model: str, columns: list[Column]) -> tuple[list[str], list[str]] | None:
-    """Return figures; features and note; None if the model has no figure."""
-    cells: list[str] = []
-    found, measured = [], False
-    for column in columns:
-        figure = find_printed(study.experiment.source, study.data, column.printed).get(model)
-        value = column.values.get(model)
-        found += [figure] if figure else []
-        measured = measured or value is not None
-        if _has_paper(study, column):
-            cells.append(format_spread(figure.value, figure.spread) if figure else ABSENT)
-        cells.append(value.percent() if value else ABSENT)
-    if not found and not measured:
-        return None
-    return cells, features_and_note(study.run if measured else None, found)
-
-
-def features_and_note(run: Record | None, found: list[Printed]) -> list[str]:
-    """Return the features of a row, and whether its printed figures are comparable.
-
-    The note also says where printed figures contradict each other.
-    """
-    notes = []
-    if found:
-        first = found[0]
-        on = f"as printed, on {first.features} features"
-        notes.append(on if run is None else _note(run, first))
-        if first.source == "gsrl":
-            notes.append(contradiction(first.data, first.model))
-    text = "; ".join(note for note in notes if note)
-    return [ABSENT if run is None else describe_features(run), text]
+def explain_figures(run: Record | None, found: list[Printed]) -> str:
+    """Return whether printed figures are comparable, and where they contradict each other."""
+    if not found:
+        return ""
+    first = found[0]
+    notes = [f"as printed, on {first.features} features" if run is None else _note(run, first)]
+    if first.source == "gsrl":
+        notes.append(contradiction(first.data, first.model))
+    return "; ".join(note for note in notes if note)
 
 
 def compares(run: Record, figure: Printed) -> bool:
@@ -224,27 +235,28 @@ def runtime_table(study: Study) -> TableBlock:
     times = {model: seconds_by_shots(run) for model, run in study.firsts.items()}
     shots = sorted({n_shot for found in times.values() for n_shot in found})
     figures = find_printed(study.experiment.source, study.data, _MINUTES)
-    rows = []
+    rows, notes = [], {}
     for model in list_models(study, {_MINUTES}):
         measured, figure = times.get(model, {}), figures.get(model)
         if not measured and figure is None:
             continue
-        paper = ABSENT if figure is None else f"{figure.value:g} min"
+        paper = [] if not figures else [f"{figure.value:g} min" if figure else ABSENT]
         cells = [f"{measured[K]:.3g} s" if K in measured else ABSENT for K in shots]
         run = study.firsts[model] if measured else None
         cells += [_megabytes(run, name) for name in ("base_mb", "peak_mb")]
-        about = features_and_note(run, [figure] if figure else [])
-        rows.append([model, paper, *cells, *about])
-    headings = ["model", "paper", *(f"K = {K}, measured" for K in shots)]
+        rows.append([model, *paper, *cells])
+        note = explain_figures(run, [figure] if figure else [])
+        if note:
+            notes.setdefault(note, []).append(model)
+    headings = ["model", *(["paper"] if figures else []), *(f"K = {K}" for K in shots)]
     headings += ["stored of base classes", "peak memory"]
     return TableBlock(
-        [*headings, "features used", "note"],
+        headings,
         rows,
         "Time from base samples and shots to a fitted model of all novel classes, base moments or "
-        "training included; median of repeated fits, on the machine named below",
+        "training included; median of repeated fits",
         range(1, len(headings)),
-        is_page_only=True,
-        in_markdown=_ELSEWHERE,
+        [*_list_notes(notes), *_name_missing(study)],
     )
 
 
@@ -276,16 +288,14 @@ def sensitivity_table(selection: Record) -> TableBlock:
         [
             name,
             f"{value}{' (chosen)' if value == chosen[name] else ''}",
-            ABSENT,
             found.percent(),
-            describe_features(selection),
         ]
         for name, profile in sensitivity_profiles(selection).items()
         for value, found in profile.items()
     ]
-    headings = ["parameter", "value", "paper", "measured", "features used"]
+    headings = ["parameter", "value", "score"]
     caption = "Score (%) on held-out training classes, the other parameters as chosen"
-    return TableBlock(headings, rows, caption, range(1, 4))
+    return TableBlock(headings, rows, caption, (1, 2))
 
 
 def unlabeled_table(study: Study) -> TableBlock:
@@ -293,18 +303,14 @@ def unlabeled_table(study: Study) -> TableBlock:
     found = pair_figures(study)
     names = list(dict.fromkeys(name for values in found.values() for name in values))
     rows = [
-        [
-            task,
-            *(values[name].percent() if name in values else ABSENT for name in names),
-            describe_features(study.run),
-        ]
+        [task, *(values[name].percent() if name in values else ABSENT for name in names)]
         for task, values in found.items()
     ]
     caption = (
         "Transductive: models also learn from the unlabeled test samples or queries. Not "
         "comparable with other tables"
     )
-    headings = ["task", *names, "features used"]
+    headings = ["task", *names]
     return TableBlock(headings, rows, caption, range(1, 1 + len(names)))
 
 
@@ -325,7 +331,7 @@ def pair_figures(study: Study) -> dict[str, dict[str, Measurement]]:
             if name in results:
                 task = f"{results['n_way']}-way {shots_label(run)}, {kind}"
                 for ending, more in _ENDINGS.items():
-                    value = average_trials(run, f"{name}{ending}")
+                    value = average_trials([run], f"{name}{ending}")
                     found.setdefault(task, {})[f"{run['model']}{more}"] = value
     return found
 
@@ -336,18 +342,17 @@ def convergence_table(run: Record) -> TableBlock:
     objective, changes = results["objective"], results["change"]
     accuracies = accuracies_by_step(run)
     rows = []
-    for step in range(max(len(objective), max(accuracies, default=0) + 1)):
+    for step in sorted({*accuracies} & {*range(len(objective))}):
         rows.append(
             [
                 str(step),
-                f"{objective[step]:.6g}" if step < len(objective) else ABSENT,
+                f"{objective[step]:.6g}",
                 f"{changes[step - 1]:.2g}" if 0 < step <= len(changes) else ABSENT,
-                f"{100 * accuracies[step]:.1f}" if step in accuracies else ABSENT,
-                describe_features(run),
+                f"{100 * accuracies[step]:.1f}",
             ]
         )
     caption = f"{run['model']} after each step of Algorithm 1 (the paper: at most 5)"
-    headings = ["step", "objective", "change of W", "accuracy, measured", "features used"]
+    headings = ["step", "objective", "change of W", "accuracy"]
     return TableBlock(headings, rows, caption, range(4))
 
 
@@ -361,13 +366,10 @@ def map_table(runs: Mapping[str, Record]) -> TableBlock:
         numbers = [results.get(name) for name in ("compactness", "centering")]
         texts = [ABSENT if number is None else f"{number:.3f}" for number in numbers]
         share = f"{100 * right.mean():.1f}"
-        rows.append([model, classes, samples, ABSENT, share, *texts, describe_features(run)])
-    headings = [
-        "model", "classes", "samples", "paper", "correct (%), measured",
-        "compactness, measured", "centering, measured", "features used",
-    ]  # fmt: skip
+        rows.append([model, classes, samples, share, *texts])
+    headings = ["model", "classes", "samples", "correct (%)", "compactness", "centering"]
     caption = (
         "Accuracy on the mapped samples, among the mapped classes; compactness and centering of "
         "their features, the smaller the better"
     )
-    return TableBlock(headings, rows, caption, range(1, 7))
+    return TableBlock(headings, rows, caption, range(1, 6))

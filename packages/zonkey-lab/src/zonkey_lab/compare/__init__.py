@@ -1,0 +1,1 @@
+"""`zonkey compare`: a leaderboard of all systems on anybody's data."""
