@@ -47,7 +47,7 @@ GRIDS: dict[str, Any] = {
     "BPL0": {},
     "paper (BPL)": {
         "zeroshotclassifier__rho": [0.1, 0.5],
-        "zeroshotclassifier__alpha": [0.1, 0.5],
+        "zeroshotclassifier__alpha": [0.003, 0.1, 0.5],
         "zeroshotclassifier__mu": [0.1],
     },
 }
