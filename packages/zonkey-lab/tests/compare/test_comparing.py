@@ -118,6 +118,23 @@ def test_saved_models_predict_the_same(compared):
         assert_array_equal(model.predict(X), names[codes])
 
 
+def test_model_files_of_other_data_are_replaced_and_others_kept(plan, tmp_path):
+    wanted = replace(plan, save=tmp_path / "models", facts={"text_encoder": None})
+    path = saved_path(wanted, System("RPL"), 0)
+    first, second = small_dataset(), small_dataset(noise=2.0)
+    compare([first], wanted, models=["RPL"])
+    kept = path.read_bytes()
+    compare([first], wanted, models=["RPL"])
+    assert path.read_bytes() == kept
+    found = compare([second], wanted, models=["RPL"])
+    results = found.boards[0].rows[0].runs[0][0]["results"]
+    predicted = zonkey.load(path).predict(second.X_test_unseen)
+    assert_array_equal(predicted, second.prototypes.labels[unpack(results["all_unseen"])])
+    path.write_bytes(b"cut off")
+    compare([second], wanted, models=["RPL"])
+    assert_array_equal(zonkey.load(path).predict(second.X_test_unseen), predicted)
+
+
 def test_records_are_reused_and_only_what_is_missing_is_run(plan, monkeypatch):
     data = small_dataset()
     first = compare([data], plan, models=QUICK)
