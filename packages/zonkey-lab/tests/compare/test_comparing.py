@@ -14,10 +14,11 @@ from zonkey.errors import DataError
 from zonkey.files.dataset import Dataset, Split
 from zonkey.metrics import paired_bootstrap_interval, per_class_accuracy
 from zonkey_lab.compare import budget, running
-from zonkey_lab.compare.board import as_json, tell_lead
+from zonkey_lab.compare.board import as_json, score_columns, tell_lead
 from zonkey_lab.compare.comparing import compare
 from zonkey_lab.compare.data import divide, parse_unseen
 from zonkey_lab.compare.measuring import fit_system
+from zonkey_lab.compare.page import describe_plan
 from zonkey_lab.compare.running import DONE, FAILED, NOT_RUN, Plan, Task, saved_path
 from zonkey_lab.compare.simple import NearestPrototype
 from zonkey_lab.compare.standings import sort_of
@@ -392,6 +393,8 @@ def test_texts_of_the_option_for_unseen_classes(tmp_path):
     assert parse_unseen(["cat, dog", "owl"]) == ["cat", "dog", "owl"]
     assert (parse_unseen(["3"]), parse_unseen(["0.3"]), parse_unseen(["cat"])) == (3, 0.3, ["cat"])
     assert parse_unseen(None) is None
+    with refused(DataError, "missing.txt"):
+        parse_unseen([str(tmp_path / "missing.txt")])
 
 
 # The simplest system
@@ -429,6 +432,47 @@ def test_the_words_say_who_is_ahead(compared):
     told = tell_lead(replace(board, rows=[ahead, replace(own, gap=None)]))
     assert "RPL has the highest accuracy" in told
     assert "Ahead of the recommended model: RPL" in told
+
+
+def test_the_words_do_not_call_an_equal_accuracy_lower(compared):
+    [board] = compared.boards
+    own, other = row_of(compared, "recommended"), row_of(compared, "RPL")
+    even = replace(own.figures["zsl"], value=1e-16, low=-0.1, high=0.1)
+    rows = [replace(other, gap=even), replace(own, gap=None)]
+    told = tell_lead(replace(board, rows=rows))
+    assert told.startswith("The recommended model has the highest accuracy")
+    assert "As accurate on these samples: RPL." in told
+    assert "Lower" not in told
+    rows[0] = replace(other, gap=replace(even, value=-0.05))
+    assert "Lower, and the interval of the difference contains 0: RPL." in tell_lead(
+        replace(board, rows=rows[::-1])
+    )
+
+
+def test_the_procedure_names_the_folds_and_points_that_were_used(plan):
+    few = divide(small_dataset(), 0.5)
+    wanted = replace(plan, n_folds=5, n_points=1)
+    found = compare(few, wanted, models=["RPL"])
+    n_folds = len(few[0].seen_classes) // 2
+    assert n_folds < 5
+    text = " ".join(describe_plan(found.plan, found.boards))
+    assert f"chosen on {n_folds} folds" in text
+    assert f"scored were {found.boards[0].rows[0].n_points} points" in text
+
+
+@pytest.mark.skipif(not has_torch(), reason="torch trains them")
+def test_trained_few_shot_systems_have_a_spread_over_seeds(plan):
+    found = compare(
+        [small_dataset(noise=2.0)], replace(plan, shots=(1,)), models=["Prototypical Net", "NN"]
+    )
+    [board] = found.boards
+    trained, other = (
+        next(r for r in board.rows if r.system.name == n) for n in ("Prototypical Net", "NN")
+    )
+    means = [np.mean(unpack(run["results"]["accuracies"])) for run in trained.runs[0]]
+    assert trained.figures["accuracy"].spread == pytest.approx(np.std(means, ddof=1))
+    assert other.figures["accuracy"].spread is None
+    assert "± seeds" in [heading for heading, _ in score_columns(board)]
 
 
 def test_a_task_that_has_no_records_is_not_read(plan):
