@@ -290,6 +290,13 @@ def test_names_and_groups_of_systems():
     assert not names & {*END_TO_END, *PUBLISHED_SIZES}  # of pixels, and of hours
 
 
+def test_systems_of_the_other_task_are_refused_as_such():
+    with refused(ValueError, "few-shot systems; got 'RPL'. Leave out --shots"):
+        find_systems(["RPL"], SHOTS)
+    with refused(ValueError, "zero-shot systems; got 'TIM'. Add --shots"):
+        find_systems(["TIM"])
+
+
 def test_unknown_names_get_suggestions():
     with refused(ValueError, "got 'ESZLS'", r"Did you mean 'ESZSL'"):
         find_systems(["ESZLS"])
@@ -458,6 +465,7 @@ def test_the_procedure_names_the_folds_and_points_that_were_used(plan):
     text = " ".join(describe_plan(found.plan, found.boards))
     assert f"chosen on {n_folds} folds" in text
     assert f"scored were {found.boards[0].rows[0].n_points} points" in text
+    assert "recommended" not in text
 
 
 @pytest.mark.skipif(not has_torch(), reason="torch trains them")

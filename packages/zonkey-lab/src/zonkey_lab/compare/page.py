@@ -190,9 +190,10 @@ def describe_plan(plan: Plan, boards: Sequence[Board]) -> list[str]:
     if counts:
         facts.append(
             f"All systems start from up to {plan.n_points} points of their grids; scored were "
-            f"{_range(counts)} points, as in the tables of time. The recommended model "
-            "chooses its parameters itself, on folds of its own."
+            f"{_range(counts)} points, as in the tables of time."
         )
+    if any(row.system.chooses_itself for board in boards for row in board.rows):
+        facts.append("The recommended model chooses its parameters itself, on folds of its own.")
     return facts
 
 
