@@ -14,10 +14,11 @@ from zonkey.errors import DataError
 from zonkey.files.dataset import Dataset, Split
 from zonkey.metrics import paired_bootstrap_interval, per_class_accuracy
 from zonkey_lab.compare import budget, running
-from zonkey_lab.compare.board import as_json, tell_lead
+from zonkey_lab.compare.board import as_json, score_columns, tell_lead
 from zonkey_lab.compare.comparing import compare
 from zonkey_lab.compare.data import divide, parse_unseen
 from zonkey_lab.compare.measuring import fit_system
+from zonkey_lab.compare.page import describe_plan
 from zonkey_lab.compare.running import DONE, FAILED, NOT_RUN, Plan, Task, saved_path
 from zonkey_lab.compare.simple import NearestPrototype
 from zonkey_lab.compare.standings import sort_of
@@ -116,6 +117,23 @@ def test_saved_models_predict_the_same(compared):
         codes = np.concatenate([unpack(results["all_seen"]), unpack(results["all_unseen"])])
         model = zonkey.load(saved_path(plan, row.system, 0))
         assert_array_equal(model.predict(X), names[codes])
+
+
+def test_model_files_of_other_data_are_replaced_and_others_kept(plan, tmp_path):
+    wanted = replace(plan, save=tmp_path / "models", facts={"text_encoder": None})
+    path = saved_path(wanted, System("RPL"), 0)
+    first, second = small_dataset(), small_dataset(noise=2.0)
+    compare([first], wanted, models=["RPL"])
+    kept = path.read_bytes()
+    compare([first], wanted, models=["RPL"])
+    assert path.read_bytes() == kept
+    found = compare([second], wanted, models=["RPL"])
+    results = found.boards[0].rows[0].runs[0][0]["results"]
+    predicted = zonkey.load(path).predict(second.X_test_unseen)
+    assert_array_equal(predicted, second.prototypes.labels[unpack(results["all_unseen"])])
+    path.write_bytes(b"cut off")
+    compare([second], wanted, models=["RPL"])
+    assert_array_equal(zonkey.load(path).predict(second.X_test_unseen), predicted)
 
 
 def test_records_are_reused_and_only_what_is_missing_is_run(plan, monkeypatch):
@@ -272,6 +290,13 @@ def test_names_and_groups_of_systems():
     assert not names & {*END_TO_END, *PUBLISHED_SIZES}  # of pixels, and of hours
 
 
+def test_systems_of_the_other_task_are_refused_as_such():
+    with refused(ValueError, "few-shot systems; got 'RPL'. Leave out --shots"):
+        find_systems(["RPL"], SHOTS)
+    with refused(ValueError, "zero-shot systems; got 'TIM'. Add --shots"):
+        find_systems(["TIM"])
+
+
 def test_unknown_names_get_suggestions():
     with refused(ValueError, "got 'ESZLS'", r"Did you mean 'ESZSL'"):
         find_systems(["ESZLS"])
@@ -375,6 +400,8 @@ def test_texts_of_the_option_for_unseen_classes(tmp_path):
     assert parse_unseen(["cat, dog", "owl"]) == ["cat", "dog", "owl"]
     assert (parse_unseen(["3"]), parse_unseen(["0.3"]), parse_unseen(["cat"])) == (3, 0.3, ["cat"])
     assert parse_unseen(None) is None
+    with refused(DataError, "missing.txt"):
+        parse_unseen([str(tmp_path / "missing.txt")])
 
 
 # The simplest system
@@ -412,6 +439,48 @@ def test_the_words_say_who_is_ahead(compared):
     told = tell_lead(replace(board, rows=[ahead, replace(own, gap=None)]))
     assert "RPL has the highest accuracy" in told
     assert "Ahead of the recommended model: RPL" in told
+
+
+def test_the_words_do_not_call_an_equal_accuracy_lower(compared):
+    [board] = compared.boards
+    own, other = row_of(compared, "recommended"), row_of(compared, "RPL")
+    even = replace(own.figures["zsl"], value=1e-16, low=-0.1, high=0.1)
+    rows = [replace(other, gap=even), replace(own, gap=None)]
+    told = tell_lead(replace(board, rows=rows))
+    assert told.startswith("The recommended model has the highest accuracy")
+    assert "As accurate on these samples: RPL." in told
+    assert "Lower" not in told
+    rows[0] = replace(other, gap=replace(even, value=-0.05))
+    assert "Lower, and the interval of the difference contains 0: RPL." in tell_lead(
+        replace(board, rows=rows[::-1])
+    )
+
+
+def test_the_procedure_names_the_folds_and_points_that_were_used(plan):
+    few = divide(small_dataset(), 0.5)
+    wanted = replace(plan, n_folds=5, n_points=1)
+    found = compare(few, wanted, models=["RPL"])
+    n_folds = len(few[0].seen_classes) // 2
+    assert n_folds < 5
+    text = " ".join(describe_plan(found.plan, found.boards))
+    assert f"chosen on {n_folds} folds" in text
+    assert f"scored were {found.boards[0].rows[0].n_points} points" in text
+    assert "recommended" not in text
+
+
+@pytest.mark.skipif(not has_torch(), reason="torch trains them")
+def test_trained_few_shot_systems_have_a_spread_over_seeds(plan):
+    found = compare(
+        [small_dataset(noise=2.0)], replace(plan, shots=(1,)), models=["Prototypical Net", "NN"]
+    )
+    [board] = found.boards
+    trained, other = (
+        next(r for r in board.rows if r.system.name == n) for n in ("Prototypical Net", "NN")
+    )
+    means = [np.mean(unpack(run["results"]["accuracies"])) for run in trained.runs[0]]
+    assert trained.figures["accuracy"].spread == pytest.approx(np.std(means, ddof=1))
+    assert other.figures["accuracy"].spread is None
+    assert "± seeds" in [heading for heading, _ in score_columns(board)]
 
 
 def test_a_task_that_has_no_records_is_not_read(plan):

@@ -428,6 +428,31 @@ def test_prediction_trains_no_classifier(peer, monkeypatch):
     assert_allclose(narrow, expected, rtol=1e-4, atol=1e-4)
 
 
+def test_copies_train_a_classifier_for_other_candidates_only(monkeypatch):
+    model, trained = P.fit_clone(GENERATIVE_QUICK[0]), []
+    learn = type(model)._classifier
+
+    def count(self, *given):
+        trained.append(len(given[-1]))
+        return learn(self, *given)
+
+    monkeypatch.setattr(type(model), "_classifier", count)
+    same = model.with_candidates(model.unseen_classes_.tolist()).with_candidates("unseen")
+    assert trained == []
+    assert same.candidates == "unseen"
+    assert_array_equal(same.decision_function(P.X_new), model.decision_function(P.X_new))
+    among_all = model.with_candidates("all")
+    assert trained == [len(model.prototypes_)]
+    among_all.with_candidates("all")
+    assert len(trained) == 1
+    among_all.seen_penalty_ = 1.5
+    punished = among_all.with_candidates("all").decision_function(P.X_new)
+    seen = np.isin(among_all.classes_, among_all.seen_classes_)
+    assert_allclose(
+        among_all.decision_function(P.X_new) - punished, 1.5 * seen + 0 * punished, atol=1e-4
+    )
+
+
 def test_many_samples_are_mapped_in_blocks():
     model = P.fit_clone(GENERATIVE_QUICK[3])
     expected = model.decision_function(P.X_new)

@@ -24,6 +24,7 @@ from .standings import (
 )
 
 _MOST_NAMED = 8  # systems in a sentence
+_ROUNDING = 1e-9  # of means of accuracies
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +119,9 @@ def score_columns(board: Board) -> list[Column]:
     gap: Column = (f"difference to {to}", _gap)
     runs: Column = ("± seeds", lambda one: _spread(one.figures.get(board.measure)))
     if board.n_shot:
-        columns = [("accuracy", lambda one: format_figure(one.figures.get(SHOTS))), gap]
-        return [("system", lambda one: one.system.name), *columns]
+        accuracy: Column = ("accuracy", lambda one: format_figure(one.figures.get(SHOTS)))
+        system: Column = ("system", lambda one: one.system.name)
+        return _drop_empty([system, accuracy, gap, runs], board.rows)
     wanted: list[Column] = [
         ("system", lambda one: one.system.name),
         ("unseen", lambda one: format_figure(one.figures.get(UNSEEN))),
@@ -187,8 +189,8 @@ def tell_lead(board: Board) -> str:
         [one.system.name for one in board.rows if one.gap is not None and sort_of(one.gap) == sign]
         for sign in (1, 0, -1)
     )
-    above = {one.system.name for one in board.rows if one.gap is not None and one.gap.value > 0}
-    if best is reference:
+    signs = {one.system.name: _sign(one.gap) for one in board.rows if one.gap is not None}
+    if best is reference or signs.get(best.system.name) == 0:
         parts = [f"The recommended model has the highest accuracy, {top} %"]
     else:
         own = format_figure(reference.figures[board.measure])
@@ -197,16 +199,22 @@ def tell_lead(board: Board) -> str:
         ]
     if ahead:
         parts.append(f"Ahead of the recommended model: {_list(ahead)}")
-    higher = [name for name in even if name in above]
-    if higher:
-        parts.append(f"Higher, and the interval of the difference contains 0: {_list(higher)}")
-    lower = [name for name in even if name not in above]
-    if lower:
-        parts.append(f"Lower, and the interval of the difference contains 0: {_list(lower)}")
+    for how, sign in (("Higher", 1), ("Lower", -1)):
+        names = [name for name in even if signs[name] == sign]
+        if names:
+            parts.append(f"{how}, and the interval of the difference contains 0: {_list(names)}")
+    equal = [name for name in even if signs[name] == 0]
+    if equal:
+        parts.append(f"As accurate on these samples: {_list(equal)}")
     if behind and not ahead:
         n_compared = len(ahead) + len(even) + len(behind)
         parts.append(f"It is ahead of {len(behind)} of {n_compared} other systems")
     return ". ".join(parts) + "."
+
+
+def _sign(gap: Figure) -> int:
+    """Return 1 if a figure is higher, -1 if it is lower, 0 if they differ by rounding errors."""
+    return 0 if abs(gap.value) < _ROUNDING else 1 if gap.value > 0 else -1
 
 
 def _list(names: Sequence[str]) -> str:

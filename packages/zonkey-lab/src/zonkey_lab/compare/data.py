@@ -16,6 +16,7 @@ from zonkey.app.sources import Encoders, check_encoder
 from zonkey.errors import DataError, Problem
 from zonkey.files.dataset import Dataset, Split
 from zonkey.files.own import hold_out
+from zonkey.files.tables import read_labels
 from zonkey.hold_out import draw_classes
 
 from ..paper.bench.sources import NoValidationClasses, find_source
@@ -141,8 +142,8 @@ def parse_unseen(given: Sequence[str] | None) -> Any:
     words = [word.strip() for text in given for word in text.split(",") if word.strip()]
     if len(words) == 1:
         path = Path(words[0])
-        if path.suffix == ".txt" and path.exists():
-            return [line.strip() for line in path.read_text("utf-8").splitlines() if line.strip()]
+        if path.suffix == ".txt":
+            return [label.strip() for label in read_labels(path).tolist() if label.strip()]
         if words[0].isdigit():
             return int(words[0])
         try:

@@ -52,7 +52,8 @@ _TERMS = (
 )
 _SHOT_TERMS = (
     "Accuracy: share of correct queries, in percent, with the 95 % interval of its mean over draws "
-    "of shots, which all systems share."
+    "of shots, which all systems share. ± seeds: standard deviation over seeds, of systems that "
+    "are trained; intervals do not cover other seeds."
 )
 _INTERVALS = (
     "In brackets: 95 % intervals of a bootstrap that resamples test samples within their classes, "
@@ -169,6 +170,7 @@ def describe_data(datas: Sequence[Dataset]) -> list[str]:
 def describe_plan(plan: Plan, boards: Sequence[Board]) -> list[str]:
     """Return sentences about folds, points and seeds."""
     facts = []
+    choices = [choice for board in boards for row in board.rows for choice in row.choices]
     if plan.shots:
         ways = "all held-out classes at once" if plan.n_way is None else f"{plan.n_way} classes"
         facts.append(
@@ -176,8 +178,10 @@ def describe_plan(plan: Plan, boards: Sequence[Board]) -> list[str]:
             f"the same kind; then {plan.n_draws} draws of shots were scored among {ways}."
         )
     else:
+        # Few classes give fewer folds than the plan has.
+        folds = {choice["settings"]["n_folds"] for choice in choices} or {plan.n_folds}
         facts.append(
-            f"Parameters were chosen on {plan.n_folds} folds that hold out whole training classes, "
+            f"Parameters were chosen on {min(folds)} folds that hold out whole training classes, "
             "the same for all systems, then measured once on the held-out classes. Systems with "
             f"random numbers ran with {plan.n_seeds} seed{'s' if plan.n_seeds > 1 else ''}."
         )
@@ -186,10 +190,16 @@ def describe_plan(plan: Plan, boards: Sequence[Board]) -> list[str]:
     if counts:
         facts.append(
             f"All systems start from up to {plan.n_points} points of their grids; scored were "
-            f"{counts[0]} to {counts[-1]} points, as in the tables of time. The recommended model "
-            "chooses its parameters itself, on folds of its own."
+            f"{_range(counts)} points, as in the tables of time."
         )
+    if any(row.system.chooses_itself for board in boards for row in board.rows):
+        facts.append("The recommended model chooses its parameters itself, on folds of its own.")
     return facts
+
+
+def _range(counts: Sequence[int]) -> str:
+    """Return the first and the last of sorted numbers in words."""
+    return f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
 
 
 # Figures

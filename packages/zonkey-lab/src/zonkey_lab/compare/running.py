@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,9 @@ from typing import Any
 from joblib import Parallel, delayed
 
 from zonkey.environment import versions
+from zonkey.errors import StorageError
 from zonkey.files.dataset import Dataset
+from zonkey.persistence.model import model_info
 
 from ..paper.bench.models import sample_grid
 from ..paper.bench.runner import catch_errors, describe_machine, peak_memory_mb
@@ -172,16 +175,28 @@ def _run_steps(task: Task) -> tuple[dict[int, Record], dict[int, list[Record]]]:
         steps = _make_measurements(task, n_shot, chosen)
         records[n_shot] = [_find_or_run(task, step) for step in steps]
         path = saved_path(plan, system, task.split)
-        if n_shot == 0 and path is not None and not path.exists():
-            _save(task, path, chosen)
+        if n_shot == 0 and path is not None and not _is_saved(path, steps[0].settings):
+            _save(task, path, chosen, steps[0].settings)
     return choices, records
 
 
-def _save(task: Task, path: Path, chosen: dict[str, Any]) -> None:
+def _is_saved(path: Path, settings: dict[str, Any]) -> bool:
+    """Whether a model file is that of this measurement, not of other data or parameters."""
+    if not path.exists():
+        return False
+    try:
+        made = model_info(path).get("training", {}).get("measured")
+    except (StorageError, OSError):
+        return False
+    return made == json.loads(json.dumps(settings))
+
+
+def _save(task: Task, path: Path, chosen: dict[str, Any], settings: dict[str, Any]) -> None:
     """Write a model file, of a fit on the device of the measurement."""
 
     def work() -> dict[str, Any]:
-        options = {"seen_penalty": chosen.get("seen_penalty"), "facts": task.plan.facts}
+        facts = {**task.plan.facts, "measured": settings}
+        options = {"seen_penalty": chosen.get("seen_penalty"), "facts": facts}
         save_system(path, task.system, task.data, chosen["chosen"], **options)
         return {}
 
@@ -194,8 +209,6 @@ def _read_outcome(task: Task) -> TaskOutcome | None:
     """Return the outcome of a task whose runs all have records; None if one has not."""
     records = Records(task.plan.runs)
     path = saved_path(task.plan, task.system, task.split)
-    if path is not None and not path.exists():
-        return None
     choices, found = {}, {}
     for n_shot in task.plan.shots or (0,):
         step = _make_choice(task, n_shot)
@@ -205,7 +218,7 @@ def _read_outcome(task: Task) -> TaskOutcome | None:
         steps = _make_measurements(task, n_shot, choice["results"])
         known = [records.find(step.key, step.settings) for step in steps]
         whole = [record for record in known if record is not None]
-        if len(whole) < len(known):
+        if len(whole) < len(known) or (path and not _is_saved(path, steps[0].settings)):
             return None
         choices[n_shot], found[n_shot] = choice, whole
     return TaskOutcome(task.system, task.split, DONE, 0.0, choices=choices, records=found)

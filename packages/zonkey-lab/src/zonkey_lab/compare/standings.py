@@ -98,7 +98,8 @@ def _stand(system: System, choices: list[Record], runs: list[list[Record]]) -> S
         figures[name] = _figure(np.array(values, dtype=float), joined.get(name))
     if system.task != ZERO:
         mean, half = mean_confidence_interval(joined[SHOTS])
-        figures[SHOTS] = Figure(mean, max(0.0, mean - half), min(1.0, mean + half))
+        spread = _figure(np.array([_means(split) for split in runs]), None).spread
+        figures[SHOTS] = Figure(mean, max(0.0, mean - half), min(1.0, mean + half), spread)
     return Standing(system, figures, _costs(choices, runs), choices, runs, joined)
 
 
@@ -167,6 +168,11 @@ def _draw(runs: list[Record], split: int) -> dict[str, np.ndarray]:
 def _accuracies(runs: list[Record]) -> np.ndarray:
     """Return the accuracy of every draw of shots, the mean over seeds."""
     return np.mean([unpack(run["results"]["accuracies"]) for run in runs], axis=0)
+
+
+def _means(runs: list[Record]) -> list[float]:
+    """Return the mean accuracy of every seed."""
+    return [float(np.mean(unpack(run["results"]["accuracies"]))) for run in runs]
 
 
 def _costs(choices: list[Record], runs: list[list[Record]]) -> dict[str, float | None]:

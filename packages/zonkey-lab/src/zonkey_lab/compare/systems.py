@@ -26,6 +26,7 @@ from ..paper.experiments import (
 from .simple import NearestPrototype
 
 ZERO, SHOTS = "zero-shot", "few-shot"  # tasks
+_OTHER = {ZERO: SHOTS, SHOTS: ZERO}
 NEAREST = "nearest prototype"
 # Classifiers of `zonkey.evaluate` that know seen classes only.
 SEEN_ONLY = {"nearest mean": "nearest-mean", "logistic regression": "logistic"}
@@ -151,11 +152,17 @@ def find_systems(names: Sequence[str] | None, task: str = ZERO) -> list[System]:
         elif asked in folded:
             found[folded[asked]] = None
         else:
-            _refuse(name, [*folded, *GROUPS], {key: one.name for key, one in folded.items()})
+            spelled = {key: one.name for key, one in folded.items()}
+            others = {key.casefold() for key in (*_USUAL[_OTHER[task]], *_EVERY[_OTHER[task]])}
+            kind = task if asked in others else ""
+            _refuse(name, [*folded, *GROUPS], spelled, kind)
     return list(found)
 
 
-def _refuse(name: str, known: list[str], spelled: dict[str, str]) -> None:
+def _refuse(name: str, known: list[str], spelled: dict[str, str], task: str) -> None:
+    if task:  # a system of the other one
+        hint = "Leave out" if task == SHOTS else "Add"
+        raise ValueError(f"`models` must name {task} systems; got {name!r}. {hint} --shots.")
     near = get_close_matches(name.casefold(), known, n=3, cutoff=0.5)
     remedy = "`zonkey methods` lists them."
     if near:

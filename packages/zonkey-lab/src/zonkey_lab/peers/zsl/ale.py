@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from ..base import attribute
@@ -69,6 +71,12 @@ class ALE(BilinearPeer):
 
     def _weights(self, violations: np.ndarray) -> np.ndarray:
         violates = violations > 0
-        ranks = np.arange(1, violations.shape[1] + 1)
-        shares = np.append(0, np.cumsum(1 / ranks) / ranks).astype(violations.dtype)  # l_r / r
-        return violates * shares[violates.sum(axis=1)][:, None]
+        shares = _list_shares(violations.shape[1], violations.dtype)
+        return violates * shares[np.count_nonzero(violates, axis=1)][:, None]
+
+
+@lru_cache(maxsize=8)  # steps are many, and as short as this
+def _list_shares(n: int, dtype: np.dtype) -> np.ndarray:
+    """Return l_r / r for the ranks r from 0 to n; it is not written to."""
+    ranks = np.arange(1, n + 1)
+    return np.append(0, np.cumsum(1 / ranks) / ranks).astype(dtype)

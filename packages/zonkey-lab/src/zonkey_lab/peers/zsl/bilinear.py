@@ -102,13 +102,15 @@ class RankingLearner(ZeroShotLearner):
         """Make the step of one batch; return its total loss."""
         rows = np.arange(len(X))
         parts = _compatibilities(X, self.W, self.R)
-        F = parts.max(axis=1)
+        is_single = parts.shape[1] == 1
+        F = parts[:, 0] if is_single else parts.max(axis=1)
         V = np.maximum(F - F[rows, codes][:, None] + np.float32(self.peer.margin), 0)
         V[rows, codes] = 0
         A = self.peer._weights(V)
         loss = float(np.vdot(A, V))
         A[rows, codes] = -A.sum(axis=1)
-        shares = (parts == F[:, None]) * A[:, None]  # only the matrix that gave F is changed
+        # Only the matrix that gave F is changed.
+        shares = A if is_single else (parts == F[:, None]) * A[:, None]
         Z = (shares.reshape(-1, len(self.R)) @ self.R).reshape(len(X), -1)
         step = self.schedule.learning_rate / (self.size * len(X))
         # W -= step X'Z in place: another array of the size of W would take as long again.
