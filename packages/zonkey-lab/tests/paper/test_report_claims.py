@@ -555,3 +555,15 @@ def test_nearest_neighbor_is_weak_on_features_of_base_classes(tmp_path, features
         made.trials(model, 0.6, 1)
     made.trials("NN", skill, 1)
     assert finding_of(made, "In trials: nearest neighbor is weak", "1-shot").verdict == verdict
+
+
+def test_an_untrained_head_does_not_show_that_nearest_neighbor_is_weak(tmp_path):
+    made = MadeUp(tmp_path, features="four convolutional blocks")
+    made.trials("NN", 0.6, 1)
+    made.trials("MAML", 0.3, 1, settings={"parameters": {"max_iter": 0}})
+    finding = finding_of(made, "In trials: nearest neighbor is weak", "1-shot")
+    assert finding.verdict == NOT_JUDGED
+    made.trials("SNAIL", 0.3, 1)
+    finding = finding_of(made, "In trials: nearest neighbor is weak", "1-shot")
+    assert finding.verdict == FAILS
+    assert finding.evidence.startswith("better than SNAIL; not measured: Matching Net")

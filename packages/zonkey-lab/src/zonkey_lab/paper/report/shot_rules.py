@@ -86,7 +86,7 @@ def nearest_neighbor_is_weak(
     if not any(name.lower() in features.lower() for name in _OWN_NETWORKS):
         return refuse("the features are not those of a network trained on the base classes")
     kinds = ("worse than", "no visible difference to", "better than")
-    return decide_best(known, kinds=kinds)
+    return decide_best(known, _find_untrained(found), kinds)
 
 
 def better_features(collection: Collection, data: str, model: str, n_shot: int) -> Finding | None:
