@@ -52,6 +52,12 @@ def opening_section(collection: Collection, judged: Sequence[JudgedClaim]) -> Se
     if collection.n_unfinished:
         text = f"{collection.n_unfinished} choices of parameters are unfinished, and left out."
         blocks.append(Text(text, is_dim=True))
+    if collection.n_outdated:
+        text = (
+            f"{collection.n_outdated} measurements with other parameters than those chosen since "
+            "are left out; the same commands measure again."
+        )
+        blocks.append(Text(text, is_dim=True))
     if collection.n_left_out:
         text = f"{collection.n_left_out} records with other settings than seed 0 are left out."
         blocks.append(Text(text, is_dim=True))
