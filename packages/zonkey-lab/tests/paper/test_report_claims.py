@@ -469,6 +469,13 @@ def test_a_fit_is_faster_by_a_tenth_or_not(fresh, seconds, verdict):
     assert finding_of(fresh, text).verdict == verdict
 
 
+def test_times_below_a_millisecond_are_equal(fresh):
+    for model in (OURS, "BPL (SFSP2)"):
+        fresh.write("runtime", model, shots=[1], seconds=[0.0])
+    finding = finding_of(fresh, "SFSP1 is faster than SFSP2")
+    assert (finding.verdict, finding.brief) == (UNDECIDED, "1 times the time of BPL (SFSP2)")
+
+
 def test_what_is_stored_of_base_classes_is_compared(fresh):
     for model, size in {OURS: 1.5, "BPL (SFSP2)": 4.0}.items():
         fresh.write("runtime", model, shots=[1], seconds=[1.0], base_mb=size)
