@@ -71,6 +71,12 @@ TIMED = ("BPL (SFSP1)", "BPL (SFSP2)", "LSL", "PPA")
 STEEP = {"LSL": 0.08, "PPA": 0.08}  # they gain more by a shot, so that the lead of others shrinks
 
 
+def choice_of(protocol, model):
+    """Return what is chosen for a model: nothing if it has nothing to choose from."""
+    spec = (ZERO_SHOT if is_zero_shot(protocol) else FEW_SHOT).get(model)
+    return CHOSEN if spec is None or spec.grid or isinstance(spec, AnyShotModel) else {}
+
+
 class MadeUp:
     """Writes records into a folder and remembers what is in them.
 
@@ -107,7 +113,7 @@ class MadeUp:
         known = {"data": HASH, "preset": preset, "protocol_version": 2}
         return self.records.write(
             key,
-            {**known, **(settings or {"parameters": CHOSEN})},
+            {**known, **(settings or {"parameters": choice_of(protocol, model)})},
             **self.top,
             command=f"zonkey bench all --data {self.data}",
             data=about,
@@ -205,7 +211,7 @@ class MadeUp:
             shots=list(shots),
             n_novel=len(CLASSES),
             queries_fixed=True,
-            settings={"parameters": CHOSEN, **settings},
+            settings={"parameters": choice_of("all-classes", model), **settings},
         )
 
     def runtime(self, model, shots=SHOTS[1:]):
@@ -256,7 +262,7 @@ class MadeUp:
             if isinstance(ZERO_SHOT.get(model), AnyShotModel):
                 self.own_choice("selection", model)
             elif model in ZERO_SHOT:
-                self.selection("selection", model, CHOSEN if ZERO_SHOT[model].grid else {})
+                self.selection("selection", model, choice_of("selection", model))
         for model in MAPPED:
             self.map(model)
         self.selection("sensitivity", "BPL")
@@ -269,7 +275,8 @@ class MadeUp:
                 self.unlabeled_trials(model)
                 continue
             for task in (1, 5, "all") if model not in CHOOSE_THEMSELVES else ():
-                self.selection(f"selection-{task}", model, CHOSEN if spec and spec.grid else {})
+                key = (f"selection-{task}", model)
+                self.selection(*key, choice_of(*key))
             if model in CHOOSE_THEMSELVES:
                 self.own_choice("selection-1", model)
             for n_shot in (1, 5):

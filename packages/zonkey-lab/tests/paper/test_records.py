@@ -146,6 +146,12 @@ EDITS = [
         {"one": {}},
         "`settings.parameters_by_shots` must be an object of objects, by number of shots",
     ),
+    (
+        "all-classes",
+        ("settings", "parameters_by_shots"),
+        {"\N{SUPERSCRIPT TWO}": {}},
+        "`settings.parameters_by_shots` must be an object of objects, by number of shots",
+    ),
     ("runtime", ("machine", "gpu"), 1, "`machine.gpu` must be text or null; it is 1"),
     ("all-classes", ("results", "hit@1", 1), [0.1], "`results.hit@1[1]` must be as long as"),
     ("all-classes", ("results", "hit@5", 2, 0), 1.5, "`results.hit@5[2][0]` must be a number"),
@@ -201,7 +207,7 @@ def test_values_of_any_kind_give_a_report_or_one_line(every_record, tmp_path):
         file = next((tmp_path / protocol / "cub").iterdir())
         record = json.loads(file.read_text())
         for path in entries(record):
-            for value in (None, "x", [], {}, -1, 1e300, 10**30, ...):
+            for value in (None, "x", [], {}, -1, 0, 1e300, 10**30, ...):
                 file.write_text(json.dumps(edited(record, path, value)))
                 with suppress(RecordError):
                     text = markdown_text(build_report(read_collection(tmp_path)))

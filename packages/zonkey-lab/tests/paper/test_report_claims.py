@@ -469,6 +469,13 @@ def test_a_fit_is_faster_by_a_tenth_or_not(fresh, seconds, verdict):
     assert finding_of(fresh, text).verdict == verdict
 
 
+def test_times_below_a_millisecond_are_equal(fresh):
+    for model in (OURS, "BPL (SFSP2)"):
+        fresh.write("runtime", model, shots=[1], seconds=[0.0])
+    finding = finding_of(fresh, "SFSP1 is faster than SFSP2")
+    assert (finding.verdict, finding.brief) == (UNDECIDED, "1 times the time of BPL (SFSP2)")
+
+
 def test_what_is_stored_of_base_classes_is_compared(fresh):
     for model, size in {OURS: 1.5, "BPL (SFSP2)": 4.0}.items():
         fresh.write("runtime", model, shots=[1], seconds=[1.0], base_mb=size)
@@ -555,3 +562,15 @@ def test_nearest_neighbor_is_weak_on_features_of_base_classes(tmp_path, features
         made.trials(model, 0.6, 1)
     made.trials("NN", skill, 1)
     assert finding_of(made, "In trials: nearest neighbor is weak", "1-shot").verdict == verdict
+
+
+def test_an_untrained_head_does_not_show_that_nearest_neighbor_is_weak(tmp_path):
+    made = MadeUp(tmp_path, features="four convolutional blocks")
+    made.trials("NN", 0.6, 1)
+    made.trials("MAML", 0.3, 1, settings={"parameters": {"max_iter": 0}})
+    finding = finding_of(made, "In trials: nearest neighbor is weak", "1-shot")
+    assert finding.verdict == NOT_JUDGED
+    made.trials("SNAIL", 0.3, 1)
+    finding = finding_of(made, "In trials: nearest neighbor is weak", "1-shot")
+    assert finding.verdict == FAILS
+    assert finding.evidence.startswith("better than SNAIL; not measured: Matching Net")

@@ -109,7 +109,7 @@ def test_the_page_opens_with_what_was_done_and_ends_with_rules(markdown):
     opening = markdown[: markdown.index("## The 39 claims")]
     n_printed = sum(figure.data != "mini-imagenet-cnn" for figure in PRINTED)  # each once
     assert f"**Of the {n_printed} figures in the paper's tables, 0 are measured here" in opening
-    assert "zonkey bench all --data awa2 cub sun" in opening
+    assert "zonkey bench all --data awa1 cub sun" in opening
     assert "Data cub: split made up: 90 training samples of 9 classes" in opening
 
 
@@ -170,6 +170,9 @@ def test_figures_on_the_papers_features_are_counted(tmp_path):
     collection = read_collection(tmp_path)
     printed = [f for f in PRINTED if f.data == "cub" and f.model in ("BPL", "SAE")]
     assert count_measured(collection) == len(printed) == 5 + 4
+    made.selection("selection", "DAP")  # which measures nothing
+    made.zero_shot("CMT", 0.5, acc_s=None, acc_u=None, hm=None)
+    assert count_measured(read_collection(tmp_path)) == 5 + 4 + 1
     assert "own features" not in headline(collection, judge(collection))
 
 

@@ -40,7 +40,7 @@ def rows_of(found, name="", data="cub"):
 def note_of(found, model, name="", data="cub"):
     """Return the remark about printed figures that names a model."""
     table, *_ = experiment_tables(found.study(name, data) if name else found)
-    notes = [remark for remark in table.remarks if not remark.startswith(("Not run", "Head"))]
+    notes = [remark for remark in table.remarks if not remark.startswith(("Without", "Head"))]
     found = [note for note in notes if model in note.rpartition(": ")[2].rstrip(".").split("; ")]
     return found[0].rpartition(": ")[0] if found else ""
 
@@ -398,15 +398,12 @@ def test_what_was_not_searched_and_is_none_is_not_listed(fresh, tmp_path):
     assert rows == {"DEM": "C None, max_iter 5"}
 
 
-def test_a_choice_of_other_parameters_or_on_another_task_is_not_that_of_a_run(fresh, tmp_path):
+def test_a_choice_on_another_task_is_not_that_of_a_run(fresh, tmp_path):
     fresh.zero_shot("BPL", 0.5)
     fresh.zero_shot("BPL0", 0.5, settings={"parameters": {}})
-    fresh.selection("selection", "BPL", {**CHOSEN, "mu": 0.5})
-    run = fresh.all_classes("BPL (SFSP1)", 0.5, zero_parameters=CHOSEN)
-    fresh.selection("selection-5", "BPL (SFSP1)")
+    fresh.all_classes("BPL (SFSP1)", 0.5)
+    fresh.selection("selection-5", "BPL (SFSP1)", {**CHOSEN, "mu": 0.5})
     collection = read_collection(tmp_path)
-    assert collection.selection_of(collection.first("zero-shot", "cub", "BPL")) is None
-    assert collection.selection_of(run) is None
     found = chosen(collection)
     for _, rows in found.values():
         assert set(rows.values()) == {"alpha 0.3, mu 0.1, rho 0.5"}
@@ -414,17 +411,17 @@ def test_a_choice_of_other_parameters_or_on_another_task_is_not_that_of_a_run(fr
     assert found["Zero-shot learning"][0].remarks == ["Nothing to choose: BPL0."]
 
 
-def test_a_choice_for_no_shot_is_that_of_the_zero_shot_model_or_the_same(fresh, tmp_path):
-    fresh.selection("selection", "BPL", CHOSEN)
-    papers = fresh.all_classes("BPL (SFSP1)", 0.5, zero_parameters=CHOSEN)
-    changed = fresh.all_classes("BPL (SFSP2)", 0.5, zero_parameters={**CHOSEN, "mu": 0.5})
+def test_a_choice_for_no_shot_is_that_of_the_zero_shot_model(fresh, tmp_path):
+    fresh.selection("selection", "BPL", CHOSEN, edges=["mu"])
+    fresh.all_classes("BPL (SFSP1)", 0.5, zero_parameters=CHOSEN)
+    fresh.all_classes("BPL (SFSP2)", 0.5, zero_parameters={**CHOSEN, "mu": 0.5})
     fresh.all_classes("recommended", 0.5)
     collection = read_collection(tmp_path)
-    assert collection.zero_selection_of(papers)["model"] == "BPL"
-    assert collection.zero_selection_of(changed) is None
     _, rows = chosen(collection)["All novel classes"]
-    ours = [f"BPL (SFSP{i}), K = 0, as for zero-shot learning" for i in (1, 2)]
-    assert [name for name in rows if "K = 0" in name] == ours
+    values = "alpha 0.3, mu 0.1 (at edge), rho 0.5"
+    name = "BPL (SFSP1), K = 0, as for zero-shot learning"
+    assert {name: text for name, text in rows.items() if "K = 0" in name} == {name: values}
+    assert collection.n_outdated == 1  # no shots with other parameters than those chosen
 
 
 def test_runs_of_different_data_are_told_not_to_compare(fresh, tmp_path):
@@ -496,7 +493,7 @@ def test_models_without_records_are_named(fresh, tmp_path):
     fresh.trials("BPL (SFSP1)", 0.5, 1)
     study = study_of(tmp_path, "mini-imagenet", ("BPL (SFSP1)", "NN", "PPA"))
     (table,) = experiment_tables(study)
-    assert table.remarks[-1].startswith("Not run, so without records: NN; PPA. zonkey bench mini")
+    assert table.remarks[-1].startswith("Without current records: NN; PPA. zonkey bench mini")
 
 
 # What is read
@@ -513,6 +510,35 @@ def test_seeds_of_other_settings_are_not_averaged(fresh, tmp_path):
     assert rows[-1]["accuracy"] == text([0.25, 0.75])
 
 
+@pytest.mark.parametrize("n_shot", ["1", "3"])
+def test_runs_with_other_parameters_than_those_chosen_since_are_left_out(fresh, tmp_path, n_shot):
+    later = {**CHOSEN, "alpha": 0.003}
+    for seed in range(3):  # measured again up to the second seed
+        settings = {"parameters": later if seed < 2 else CHOSEN}
+        fresh.zero_shot("BPL", 0.5, seed, settings=settings, zsl=(0.25, 0.75, 0.99)[seed])
+    fresh.zero_shot("BPL1", 0.5)
+    for model in ("BPL", "BPL1"):
+        fresh.selection("selection", model, later)
+    fresh.zero_shot("BPL0", 0.5)
+    by_shots = dict.fromkeys("123", CHOSEN)
+    hits = [[0.5, 0.6, 0.7], [0.4, 0.6, 0.8]]
+    fresh.hits("BPL (SFSP1)", hits, [1, 2, 3], settings={"parameters_by_shots": by_shots})
+    for model in ("BPL (SFSP1)", "BPL (SFSP2)"):  # with the most shots
+        fresh.write("runtime", model, shots=[1, 2, 3], seconds=[1.0, 1.0, 1.0])
+    fresh.selection(f"selection-all-{n_shot}", "BPL (SFSP1)", later)
+    collection = read_collection(tmp_path)
+    _, rows = rows_of(collection, "ablation")
+    assert {row["model"]: row["accuracy"] for row in rows} == {
+        "BPL0": text([0.5]),
+        "BPL": text([0.25, 0.75]),
+    }
+    assert collection.runs("all-classes", "cub", "BPL (SFSP1)") == []
+    assert ("BPL (SFSP1)" in collection.firsts("runtime", "cub")) == (n_shot == "1")
+    assert collection.n_outdated == 3 + (n_shot == "3")
+    page = str(build_report(collection))
+    assert f"{collection.n_outdated} measurements with other parameters than those" in page
+
+
 def test_unfinished_choices_are_counted_and_not_shown(fresh, tmp_path):
     points = [{"parameters": {"alpha": 0.9, "rho": 0.1, "mu": 0.5}, "scores": [0.5, 0.6]}]
     fresh.zero_shot("BPL0", 0.5)
@@ -526,7 +552,8 @@ def test_unfinished_choices_are_counted_and_not_shown(fresh, tmp_path):
         fresh.records.write_points(Key(**known), record["settings"], **about)
     collection = read_collection(tmp_path)
     assert collection.n_unfinished == 2
-    assert collection.selection_of(run) is None
+    assert collection.runs("zero-shot", "cub", "BPL") == [run]
+    assert collection.first("selection", "cub", "BPL") is None
     assert "sensitivity" not in collection.studies()
     page = str(build_report(collection))
     assert "2 choices of parameters are unfinished, and left out." in page
@@ -534,7 +561,7 @@ def test_unfinished_choices_are_counted_and_not_shown(fresh, tmp_path):
     fresh.selection("selection", "BPL")
     found = read_collection(tmp_path)
     assert found.n_unfinished == 1
-    assert found.selection_of(run) is not None
+    assert found.first("selection", "cub", "BPL") is not None
 
 
 def test_one_model_alone_makes_no_table_nor_do_others_without_the_subject(fresh, tmp_path):

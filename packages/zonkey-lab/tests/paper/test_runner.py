@@ -486,6 +486,19 @@ def test_an_interrupted_selection_resumes_among_its_points(tmp_path, monkeypatch
     assert [point["parameters"] for point in whole["results"]["points"]] == [*asked, *rest]
 
 
+def test_nothing_is_measured_with_a_choice_that_another_process_makes_again(tmp_path):
+    records, steps = Records(tmp_path), []
+    for step in run_experiments([SYNTHESIS], ["small"], records, ONE_SEED):
+        steps.append(step)
+        if step.key.protocol == "selection-all-1":
+            kept = ("data", "results", "seconds")
+            content = {name: step.record[name] for name in kept}
+            records.write_points(step.key, step.record["settings"], **content)
+    errors = {step.key.protocol: step.error for step in steps if step.error}
+    assert errors == {"all-classes": "no parameters were chosen for it"}
+    assert {step.error for step in run(tmp_path, SYNTHESIS, scale=ONE_SEED)} == {None}
+
+
 def test_runtimes_are_measured_last_and_one_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr(schedule, "Parallel", lambda **o: Parallel(prefer="threads", **o))
     from joblib import Parallel

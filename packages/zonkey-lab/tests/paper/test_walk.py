@@ -264,20 +264,6 @@ def test_slow_points_are_saved_one_by_one_and_fast_ones_together(monkeypatch):
     assert [len(points) for points in saved] == [1, 13, 25, 30]
 
 
-def test_a_search_that_is_stopped_chooses_among_what_it_has():
-    score = Recorder(peak(beta=1e-3))
-    starts = [{"beta": value} for value in (10.0, 1.0, 0.1)]
-    found = search(starts, {"beta": positive()}, score, n_points_more=9, stop=lambda: True)
-    assert score.asked == [{"beta": 10.0}]  # without a point there is no choice
-    assert found["chosen"] == {"beta": 10.0}
-    assert found["edges"] == ["beta"]
-    score.asked.clear()
-    options = {"n_points_more": 9, "stop": lambda: len(score.asked) >= 5}
-    found = search(starts, {"beta": positive()}, score, **options)
-    assert 5 <= len(found["points"]) < 12
-    assert found["edges"] == ["beta"]
-
-
 def test_models_that_cannot_be_fitted_are_limits():
     def score(points):
         if any(point["rate"] > 5 for point in points):

@@ -208,7 +208,7 @@ def _is_choice(value: Any) -> bool:
 def _is_choice_by_shots(value: Any) -> bool:
     return (
         isinstance(value, dict)
-        and all(map(str.isdigit, value))
+        and all(map(str.isdecimal, value))
         and all(map(_is_choice, value.values()))
     )
 

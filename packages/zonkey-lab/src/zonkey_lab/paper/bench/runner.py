@@ -30,7 +30,7 @@ from ..experiments import (
     start_of,
     zero_selection_of,
 )
-from ..records import Key, Record, Records
+from ..records import Key, Record, Records, is_unfinished, problem_of
 from . import protocols
 from .models import (
     DEVICE,
@@ -281,12 +281,14 @@ class _Bench:
         return None if parameters is None else {**settings, "parameters": parameters}
 
     def _read_choice(self, key: Key) -> dict[str, Any] | None:
-        chosen = self._results(key).get("chosen")
-        return chosen if isinstance(chosen, dict) and key not in self._failed else None
+        return None if key in self._failed else self._results(key).get("chosen")
 
     def _results(self, key: Key) -> dict[str, Any]:
-        results = (self._blank.records.read(key) or {}).get("results")
-        return results if isinstance(results, dict) else {}
+        """Return the results of a selection; none while another process still searches."""
+        record = self._blank.records.read(key)
+        if record is None or problem_of(record) or is_unfinished(record):
+            return {}
+        return record["results"]
 
 
 def _runs_alone(key: Key) -> bool:

@@ -28,14 +28,12 @@ class SearchOptions(TypedDict, total=False):
     """How far a search goes beyond its grid, and what it shares with other runs.
 
     `n_points_more` is the most points beyond the grid, 0 by default. Points that an `earlier` run
-    has scored are not scored again. `save` is called with all scored points every few seconds, and
-    `stop` before more are scored: if it returns True, the best point so far is chosen.
+    has scored are not scored again. `save` is called with all scored points every few seconds.
     """
 
     n_points_more: int
     earlier: Sequence[Point]
     save: Callable[[list[Point]], None]
-    stop: Callable[[], bool]
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def _walk(scores: _Scores, axes: Mapping[str, Axis], n_left: int) -> None:
     come before those between them.
     """
     heading: tuple[str, bool] | None = None
-    while n_left > 0 and not scores.is_stopped():
+    while n_left > 0:
         neighbors = _find_neighbors(scores.best["parameters"], axes, scores)
         fresh = [each for each in neighbors if scores.lacks(each.parameters)]
         fresh.sort(key=lambda each: not each.is_beyond)
@@ -135,7 +133,6 @@ class _Scores:
         self._score = score
         self._earlier = {_key(point["parameters"]): point for point in options.get("earlier", ())}
         self._save = options.get("save", lambda _: None)
-        self._stop = options.get("stop", lambda: False)
         self._n_together = 1  # until it is known how long a point takes
         self._points: dict[frozenset[tuple[str, Any]], Point] = {}
         self.errors: dict[frozenset[tuple[str, Any]], ValueError] = {}
@@ -154,7 +151,7 @@ class _Scores:
         """Score points, as many at a time as can be saved every few seconds."""
         asked, found = list(asked), {}
         new = [each for each in asked if _key(each) not in {*self._earlier, *self._points}]
-        while new and not (self.is_stopped() and (found or self._points)):
+        while new:
             some, new = new[: self._n_together], new[self._n_together :]
             start = time.perf_counter()
             found |= self._try(some)
@@ -179,10 +176,6 @@ class _Scores:
             _key(each): {"parameters": each, "scores": [float(value) for value in row]}
             for each, row in zip(asked, scores, strict=True)
         }
-
-    def is_stopped(self) -> bool:
-        """Whether no more points are to be scored."""
-        return self._stop()
 
     def values_of(self, name: str) -> set[float]:
         """Return the numbers that were tried for a parameter."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..experiments import EXPERIMENTS, Experiment, selection_of, zero_selection_of
+from ..experiments import EXPERIMENTS, Experiment, is_selection, selection_of, zero_selection_of
 from ..records import Key, Record, RecordError, Records, is_unfinished, problem_of
 
 
@@ -50,15 +50,21 @@ class Collection:
     """Records by protocol, data set and model.
 
     Runs of a model whose settings differ from those of its lowest seed are left out, and so are
-    selections that go on.
+    selections that go on, and runs with other parameters than those that were chosen since.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._runs: dict[tuple[str, str, str], list[Record]] = {}
-        self.n_left_out = self.n_unfinished = 0
-        for record in sorted(records, key=lambda record: record["seed"]):
+        self.n_left_out = self.n_unfinished = self.n_outdated = 0
+        records = sorted(records, key=lambda record: record["seed"])
+        selections = (record for record in records if is_selection(_key(record)))
+        latest = {_key(record): record["results"]["chosen"] for record in selections}
+        for record in records:
             if is_unfinished(record):
                 self.n_unfinished += 1
+                continue
+            if any(latest.get(key, chosen) != chosen for _, key, chosen in choices_of(record)):
+                self.n_outdated += 1
                 continue
             key = (record["protocol"], record["data_name"], record["model"])
             runs = self._runs.setdefault(key, [])
@@ -121,37 +127,31 @@ class Collection:
                     found.setdefault(name, []).append(study)
         return found
 
-    def selection_of(self, run: Record) -> Record | None:
-        """Return the record in which the parameters of a run were chosen, if there is one."""
-        return self._choice(selection_of(_key(run)), parameters_of(run))
-
-    def selection_at(self, run: Record, n_shot: str) -> Record | None:
-        """Return the record in which the parameters for a number of shots were chosen."""
-        chosen = run["settings"]["parameters_by_shots"][n_shot]
-        keys = (
-            Key(f"selection-{task}", run["data_name"], run["model"])
-            for task in (f"all-{n_shot}", "1")  # models that choose themselves do so once
-        )
-        found = (self._choice(key, chosen) for key in keys)
-        return next((each for each in found if each is not None), None)
-
-    def zero_selection_of(self, run: Record) -> Record | None:
-        """Return the record in which the parameters at K = 0 were chosen, if there is one."""
-        return self._choice(zero_selection_of(_key(run)), run["settings"]["zero_parameters"])
-
-    def _choice(self, key: Key | None, parameters: dict[str, Any] | None) -> Record | None:
-        """Return a selection if it chose these parameters."""
-        found = None if key is None else self.first(key.protocol, key.data, key.model)
-        return found if found is not None and found["results"]["chosen"] == parameters else None
+    def selection_of(self, key: Key) -> Record | None:
+        """Return the record of a selection, if there is one."""
+        return self.first(key.protocol, key.data, key.model)
 
 
 def _key(run: Record) -> Key:
     return Key(run["protocol"], run["data_name"], run["model"])
 
 
-def parameters_of(run: Record) -> dict[str, Any] | None:
-    """Return the parameters that a run used or chose."""
-    return run["settings"].get("parameters", run["results"].get("chosen"))
+def choices_of(run: Record) -> Iterator[tuple[int | None, Key, dict[str, Any]]]:
+    """Yield the selections that chose the parameters of a run, and what it took from each.
+
+    The first entry is the number of shots for which it chose them; None: any.
+    """
+    key, settings = _key(run), run["settings"]
+    if is_selection(key):
+        return
+    for K, chosen in settings.get("parameters_by_shots", {}).items():
+        yield int(K), selection_of(key, int(K)), chosen
+    if "parameters" in settings:
+        most = run["results"]["shots"][-1:] if key.protocol == "runtime" else ()
+        yield None, selection_of(key, *most), settings["parameters"]
+    zero = zero_selection_of(key)
+    if zero is not None and settings.get("zero_parameters") is not None:
+        yield 0, zero, settings["zero_parameters"]
 
 
 def read_collection(

@@ -22,7 +22,7 @@ RULES = (
     "wide.",
     "Better than several systems: reproduced if better than each of them, not reproduced if worse "
     "than at least one; otherwise, or if one is not measured, undecided. A trained system whose "
-    "training stopped before the first step is left out.",
+    "training stopped before the first step is left out, and counts as not measured.",
     f"Not judged: the data cannot show it. {100 * UNMOVED:.0f} % or more of the predictions of "
     "minimum entropy equal those of BPL0, from which it starts; nearest neighbor is not better "
     "with the features that should be stronger, in the same trials; nearest neighbor is weak in "

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..records import Record
 from .blocks import Block, TableBlock, Text
-from .collection import Collection, parameters_of
+from .collection import Collection, choices_of
 
 # The runs of each table, by the task on which parameters are chosen.
 _TASKS = {
@@ -79,18 +79,10 @@ def _find_choices(
             if model in known:
                 continue
             known.add(model)
-            by_shots = run["settings"].get("parameters_by_shots")
-            if by_shots is None:
-                selection = collection.selection_of(run)
-                yield _Choice(model, parameters_of(run) or {}, selection)
-            else:
-                for K, chosen in by_shots.items():
-                    selection = collection.selection_at(run, K)
-                    yield _Choice(f"{model}, K = {K}", chosen, selection)
-            zero = run["settings"].get("zero_parameters")
-            if zero and 0 in run["results"].get("shots", ()):
-                selection = collection.zero_selection_of(run)
-                yield _Choice(f"{model}, K = 0, as for zero-shot learning", zero, selection)
+            for n_shot, key, chosen in choices_of(run):
+                about = {None: "", 0: ", K = 0, as for zero-shot learning"}
+                name = f"{model}{about.get(n_shot, f', K = {n_shot}')}"
+                yield _Choice(name, chosen, collection.selection_of(key))
 
 
 def _format_chosen(choice: _Choice) -> str:

@@ -256,9 +256,10 @@ def converges(collection: Collection, data: str, model: str, by: str) -> Finding
     fifth = later[PAPERS_STEPS - 1]
     fall, move = start - fifth, max(abs(value - fifth) for value in later[PAPERS_STEPS - 1 :])
     share = move / fall if fall > 0 else float("inf")
+    whole = abs(start) or 1.0
     text = (
-        f"falls by {100 * fall / abs(start):.3g} % up to step 5 and moves by "
-        f"{100 * move / abs(start):.2g} % later"
+        f"falls by {100 * fall / whole:.3g} % up to step 5 and moves by {100 * move / whole:.2g} % "
+        "later"
     )
     brief = f"moves by up to {100 * share:.2g} % of its fall" if fall > 0 else "no fall"
     return Finding(REPRODUCES if share < SETTLED else FAILS, text, brief)

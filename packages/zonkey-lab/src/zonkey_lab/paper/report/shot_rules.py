@@ -35,6 +35,7 @@ PRINTED_SHOTS = "BPL (SFSP1)"  # the model of the paper's few-shot tables
 NEAREST = "NN"
 _N_WAY = 5
 _TIMING_NOISE = 0.1  # relative difference of two timings that is noise
+_LEAST_SECONDS = 0.001  # records round to it
 _OWN_NETWORKS = ("four convolutional blocks", "simple CNN", "WRN")  # trained on base classes only
 
 
@@ -86,7 +87,7 @@ def nearest_neighbor_is_weak(
     if not any(name.lower() in features.lower() for name in _OWN_NETWORKS):
         return refuse("the features are not those of a network trained on the base classes")
     kinds = ("worse than", "no visible difference to", "better than")
-    return decide_best(known, kinds=kinds)
+    return decide_best(known, _find_untrained(found), kinds)
 
 
 def better_features(collection: Collection, data: str, model: str, n_shot: int) -> Finding | None:
@@ -237,7 +238,10 @@ def _ratio_of(collection: Collection, data: str, first: str, second: str) -> flo
     a, b = (collection.first("runtime", data, model) for model in (first, second))
     if a is None or b is None or a["results"]["shots"] != b["results"]["shots"]:
         return None
-    return a["results"]["seconds"][-1] / b["results"]["seconds"][-1]
+    first_seconds, second_seconds = (
+        max(run["results"]["seconds"][-1], _LEAST_SECONDS) for run in (a, b)
+    )
+    return first_seconds / second_seconds
 
 
 def stores_less(collection: Collection, data: str, first: str, second: str) -> Finding | None:

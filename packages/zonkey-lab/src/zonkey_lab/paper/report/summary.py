@@ -23,9 +23,10 @@ _WHAT = (
 )
 _OTHER_FEATURES = (
     "The files of the paper's benchmarks are too large to come with zonkey. With the res101 files "
-    "of xlsa17 in the data folder, two commands measure its tables:"
+    "of xlsa17 in the data folder, two commands measure its tables of AwA, which is awa1 (awa2 has "
+    "other pictures), CUB and SUN:"
 )
-_OWN_FEATURES = "zonkey bench all --data awa2 cub sun --runs runs\nzonkey report --runs runs"
+_OWN_FEATURES = "zonkey bench all --data awa1 cub sun --runs runs\nzonkey report --runs runs"
 _READINGS = (
     "Rules at the end decide every verdict. Equations 1 and 19 can be read in several ways: the "
     "perturbation is divided by the squared norm of W (printed scaling) or is not (unscaled); "
@@ -51,6 +52,12 @@ def opening_section(collection: Collection, judged: Sequence[JudgedClaim]) -> Se
     if collection.n_unfinished:
         text = f"{collection.n_unfinished} choices of parameters are unfinished, and left out."
         blocks.append(Text(text, is_dim=True))
+    if collection.n_outdated:
+        text = (
+            f"{collection.n_outdated} measurements with other parameters than those chosen since "
+            "are left out; the same commands measure again."
+        )
+        blocks.append(Text(text, is_dim=True))
     if collection.n_left_out:
         text = f"{collection.n_left_out} records with other settings than seed 0 are left out."
         blocks.append(Text(text, is_dim=True))
@@ -71,13 +78,14 @@ def headline(collection: Collection, judged: Sequence[JudgedClaim]) -> str:
 
 
 def count_measured(collection: Collection) -> int:
-    """Return how many printed figures have runs on the features of the paper."""
-    found = {}
-    for data in collection.data_names:
-        for run in collection.of_data(data):
-            found.setdefault((data, run["model"]), []).append(run)
+    """Return how many printed figures are measured on the features of the paper."""
+    protocols = {each.source: each.protocols for each in EXPERIMENTS.values() if each.source}
     return sum(
-        any(compares(run, figure) for run in found.get((figure.data, figure.model), ()))
+        any(
+            compares(run, figure) and figure.metric in run["results"]
+            for protocol in protocols[figure.source]
+            for run in collection.runs(protocol, figure.data, figure.model)
+        )
         for figure in _FIGURES
     )
 

@@ -115,7 +115,7 @@ def _name_missing(study: Study) -> list[str]:
     if not absent:
         return []
     command = f"zonkey bench {study.experiment.name} --data {study.data}"
-    return [f"Not run, so without records: {'; '.join(absent)}. {command} adds them."]
+    return [f"Without current records: {'; '.join(absent)}. {command} adds them."]
 
 
 def column_groups(study: Study) -> dict[str, list[Column]]:
