@@ -63,6 +63,8 @@ bench: $(VENV)/.dev ## speed and accuracy tables and a report; takes hours, not 
 	$(BIN)/python benchmarks/recommended.py
 	$(BIN)/python benchmarks/everywhere.py
 	$(BIN)/python benchmarks/when_synthesis_helps.py --write
+	$(BIN)/zonkey compare --data emoji --seeds 5 --markdown benchmarks/results/leaderboard_emoji.md
+	$(BIN)/zonkey compare --data cub --models numpy --seeds 3 --markdown benchmarks/results/leaderboard_cub.md
 	$(BIN)/zonkey bench all
 	$(BIN)/zonkey report
 
@@ -70,6 +72,7 @@ docs: $(VENV)/.dev ## help texts in docs/cli.md
 	$(BIN)/python tools/cli_docs.py
 
 BENCH ?= # options such as --jobs 14 --device cuda
+# Networks on pictures: `zonkey bench end-to-end`, after tools/build_emoji_pictures.py, which needs npm.
 results: $(VENV)/.dev ## docs/results.md, from the records in docs/runs; hours without a GPU
 	$(BIN)/zonkey bench all --data emoji --trials 200 --runs docs/runs $(BENCH)
 	$(BIN)/zonkey bench mini-imagenet --data emoji-cnn --trials 200 --runs docs/runs $(BENCH)
