@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import alphas_of, random_problem
 
-from zonkey.bpl import algorithm1
 from zonkey.bpl.algorithm1 import Competition, learn
 from zonkey.bpl.projection import bidirectional_projection
 
@@ -171,9 +170,8 @@ def test_identical_unseen_prototypes_leave_nothing_to_compete_with():
     # Of more than two classes the second best has no bound: its class may fall back to third.
     [(None, 0.0, 4), ("second-best", 0.05, 2)],
 )
-def test_no_step_of_a_constant_alpha_makes_the_objective_larger(monkeypatch, rule, mu, q):
+def test_no_step_of_a_constant_alpha_makes_the_objective_larger(rule, mu, q):
     """With delta fixed at W, the linearized objective is nowhere below F and equals it at W."""
-    monkeypatch.setattr(algorithm1, "DECAY", 1.0)
     moved = 0
     for seed in range(6):
         problem = random_problem(seed, n=60, q=q, noise=1.0)
@@ -181,7 +179,7 @@ def test_no_step_of_a_constant_alpha_makes_the_objective_larger(monkeypatch, rul
         competition = Competition(*sets, beta=1.0, tie_tol=0.0, rule=rule)
         W0 = 0.3 * np.random.default_rng(seed).normal(size=(7, 4))
         alphas = alphas_of(competition)
-        path = learn(competition, W0, alpha=0.4, mu=mu, max_iter=8, tol=-1.0)
+        path = learn(competition, W0, alpha=0.4, mu=mu, max_iter=8, tol=-1.0, decay=1.0)
         assert (alphas, path.mu.tolist()) == ([0.4] * 8, [mu] * 8)
         values = np.array(path.objective)
         assert (np.diff(values) <= 1e-12 * values[0]).all()
