@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
+from sklearn.model_selection import ParameterGrid
+
 from zonkey.files.dataset import Dataset
 
 from ..paper.bench.models import as_dicts
@@ -74,13 +76,8 @@ def estimate_seconds(
     if not parts:
         own = 50 if system.name == "recommended" else 1
         return system.seconds_per_fit(data) * (own + n_runs)
-    sizes = 0
-    for part in parts:
-        size = 1
-        for values in part.values():
-            size *= len(values)
-        sizes += size
-    n_tried = 2 * min(sizes, n_points)  # of the grid, and further ones beyond its edges
+    # Points of the grid, and further ones beyond its edges.
+    n_tried = 2 * min(len(ParameterGrid(parts)), n_points)
     fits = n_tried * (n_folds - 1) + _CALIBRATIONS + n_runs
     return system.seconds_per_fit(data) * fits
 

@@ -18,12 +18,11 @@ from zonkey.metrics import expected_calibration_error, generalized_scores, per_c
 from zonkey.persistence.model import save
 
 from ..paper.bench.models import CLASSIFY, ZeroShotModel
-from ..paper.bench.protocols import prepare_novel
+from ..paper.bench.protocols import prepare_novel, thin_curve
 from ..paper.bench.selection import select_few_shot, select_zero_shot, silence_warnings
 from ..paper.records import pack
 from .systems import SEEN_ONLY, System
 
-_CURVE_POINTS = 60
 _TRIALS_TO_CHOOSE = 60
 
 
@@ -108,13 +107,12 @@ def _measure_zero_shot(
     X_seen, y_seen = prepare(data.X_test_seen), data.y_test_seen
     among_all = classifier.with_candidates("all")
     scores, curve = seen_unseen_scores(among_all, X_seen, y_seen, X_unseen, y_unseen)
-    rows = np.unique(np.linspace(0, len(curve.seen) - 1, _CURVE_POINTS).astype(int))
     among_seen = classifier.with_candidates(data.seen_classes.tolist())
     return {
         **results,
         **scores,
         "seen_penalty": float(classifier.seen_penalty_),
-        "curve": {"seen": curve.seen[rows].tolist(), "unseen": curve.unseen[rows].tolist()},
+        "curve": thin_curve(curve),
         "all_unseen": _pack(among_all.predict(X_unseen), data),
         "all_seen": _pack(among_all.predict(X_seen), data),
         "among_seen": float(per_class_accuracy(y_seen, among_seen.predict(X_seen))),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from zonkey.persistence.model import model_info
 from ..paper.bench.models import sample_grid
 from ..paper.bench.runner import catch_errors, describe_machine, peak_memory_mb
 from ..paper.bench.walk import Point, SearchOptions
-from ..paper.records import Key, Record, Records
+from ..paper.records import Key, Record, Records, slug
 from .budget import Clock, OverBudgetError, estimate_seconds, limit_time
 from .measuring import (
     choose_for_shots,
@@ -336,7 +335,7 @@ def saved_path(plan: Plan, system: System, split: int) -> Path | None:
     """Return the model file of a system on the first split; None if none is wanted or can be."""
     if plan.save is None or split or system.task != ZERO or system.name in NEVER_SAVED:
         return None
-    return plan.save / f"{re.sub(r'[^a-z0-9]+', '-', system.name.lower()).strip('-')}.zonkey"
+    return plan.save / f"{slug(system.name)}.zonkey"
 
 
 def format_seconds(seconds: float) -> str:

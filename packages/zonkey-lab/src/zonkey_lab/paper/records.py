@@ -40,7 +40,7 @@ class Key:
     @property
     def path(self) -> Path:
         """Path of the record, relative to the folder of all records."""
-        return Path(self.protocol) / _slug(self.data) / f"{_slug(self.model)}.{self.seed}.json"
+        return Path(self.protocol) / slug(self.data) / f"{slug(self.model)}.{self.seed}.json"
 
 
 class Records:
@@ -409,5 +409,6 @@ def _format_value(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
+    """Return a name as part of a path."""
     return re.sub(r"[^a-z0-9@=]+", "-", name.lower()).strip("-")

@@ -67,9 +67,7 @@ def measure_zero_shot(
     if len(data.split.test_seen):
         seen = (parts["test_seen"], data.y_test_seen)
         scores, curve = seen_unseen_scores(fitted, *seen, unseen, data.y_test_unseen)
-        rows = np.unique(np.linspace(0, len(curve.seen) - 1, _CURVE_POINTS).astype(int))
-        shown = {"seen": curve.seen[rows].tolist(), "unseen": curve.unseen[rows].tolist()}
-        results |= {**scores, "curve": shown}
+        results |= {**scores, "curve": thin_curve(curve)}
         if seen_penalty is not None:
             calibrated = curve.at(seen_penalty).harmonic_mean
             results |= {"seen_penalty": seen_penalty, "hm_calibrated": calibrated}
@@ -80,6 +78,12 @@ def measure_zero_shot(
             scores, _ = seen_unseen_scores(fitted, *seen, unseen, data.y_test_unseen)
             results |= {"seen_penalty": fitted.seen_penalty_, "hm_calibrated": scores["hm"]}
     return results
+
+
+def thin_curve(curve: Any) -> dict[str, list[float]]:
+    """Return some points of a seen-unseen curve, for a record."""
+    rows = np.unique(np.linspace(0, len(curve.seen) - 1, _CURVE_POINTS).astype(int))
+    return {"seen": curve.seen[rows].tolist(), "unseen": curve.unseen[rows].tolist()}
 
 
 def _steps_of(fitted: Any) -> dict[str, Any]:
